@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Throws `error` if the directory at `path` is or contains this process's working directory (a path that does not
-/// exist is neither): replacing that directory would break all relative paths.
+/// exist is neither): replacing that directory would break all relative paths. Also throws `error` for a NUL byte.
 [[gnu::cold]] void refuse_working_directory(std::string const& path);
 
 /// A path split into its directory and its last component, the name.

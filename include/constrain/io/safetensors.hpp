@@ -39,7 +39,7 @@ struct safetensors {
 /// data). The tensors are views of `file`. Throws `error`, naming `source`, for any violation of the format, for a
 /// dtype unknown to `dtype_bytes`, and for more than `safetensors_maximum_names` (2^17) tensors or metadata entries.
 /// Checks the full header before building the result. For any header, even a malicious one, the check needs less than 1
-/// MiB of memory, and only the time to read the header a few times and to sort the names.
+/// MiB of memory, and only the time to read the header a few times and to sort the names and the data offsets.
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& source);
 
 /// An open safetensors file, mapped into memory. Its tensors are valid for the lifetime of this object. See

@@ -126,7 +126,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     builder b;
     b.real = real;
     auto const rows = e == entry::generate ? 1 : e == entry::evaluate ? evaluation_sequences : sequences;
-    value input_values[maximum_ports], targets[maximum_ports];
+    value input_values[maximum_ports], label_values[maximum_ports];
     for (int i = 0; i < inputs.size(); ++i) input_values[i] = add_port(b, port_kind::input, inputs[i], rows, {});
     value const logits = detail::call_with(model, input_values, std::make_index_sequence<inputs.size()>{});
     b.program.set_result("logits", logits.where());
@@ -138,10 +138,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
       b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));
       return b.program;
     }
-    for (int i = 0; i < labels.size(); ++i) targets[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
-    if (first_labels_are_classes) b.program.limit(targets[0].where(), logits.features(), true);
-    value const loss = detail::call_with([&](auto... label_values) { return objective{}(logits, label_values...); },
-                                         targets, std::make_index_sequence<labels.size()>{});
+    for (int i = 0; i < labels.size(); ++i)
+      label_values[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
+    if (first_labels_are_classes) b.program.limit(label_values[0].where(), logits.features(), true);
+    value const loss = detail::call_with([&](auto... each_label) { return objective{}(logits, each_label...); },
+                                         label_values, std::make_index_sequence<labels.size()>{});
     if (loss.shape().elements() != 1)
       b.program.fail(diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, loss.shape().elements()));
     ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
@@ -149,11 +150,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
     b.program.values[observed.value].accumulates = true;
     b.program.values[observed.value].axes = {};
     if (e == entry::evaluate && first_labels_are_classes) {
-      ref const correct = emit<op::correct_predictions>({logits, targets[0]}, {}, 0).where();
+      ref const correct = emit<op::correct_predictions>({logits, label_values[0]}, {}, 0).where();
       b.program.set_result("correct", correct);
       b.program.values[correct.value].role = role::result;
       if constexpr (detail::lists_metrics<objective>) {
-        ref const counts = emit<op::class_counts>({logits, targets[0]}, {}, 0).where();
+        ref const counts = emit<op::class_counts>({logits, label_values[0]}, {}, 0).where();
         b.program.set_result("class_counts", counts);
         b.program.values[counts.value].role = role::result;
       }
@@ -190,8 +191,8 @@ private:
 };
 
 /// A type that ct::trainer accepts as its task: ct::task, or another type with the members below. The optional member
-/// `architecture` is the model; saved runs use the model's weight format. The optional member `evaluation_sequences` is
-/// the number of sequences in a micro-batch of `evaluate`; by default, `sequences`.
+/// `architecture` is the model; saved runs and `load_pretrained` use the model's weight format. The optional member
+/// `evaluation_sequences` is the number of sequences in a micro-batch of `evaluate`; by default, `sequences`.
 template <class type> concept is_task = requires(entry e, dtype real) {
   typename type::objective;
   type::sequences + type::tokens;

@@ -48,9 +48,9 @@ struct weight_format {
   std::string_view prefix{};   // prefix of the stored names; files may omit it
   std::span<std::string_view const> ignored_suffixes{}; // name suffixes of tensors to ignore unless the model has them
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
-  // Converts the values that config.json files write in several forms or leave out to one standard form, and returns
-  // them as the text of a JSON object. If the object has a model_type, the original model_type is not compared. Null:
-  // there are no such values.
+  // Returns some values of a config.json in one standard form, as the text of a JSON object: the values that files
+  // write in several forms or leave out. If the object has a model_type, the original model_type is not compared.
+  // Null: there are no such values.
   std::string (*normalize)(io::json const& configuration) = nullptr;
   std::string normalized{};                       // the expected result of `normalize` for this model
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written

@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of fusion; is_slot.hpp explains the members of a slot.
 struct fusion {
-  bool fuses = true;                // whether the pass `fuse` runs
+  bool fuses = true;                // whether any operations are fused
   bool only_with_kernels = false;   // whether to fuse only into ops for which the device has a kernel
   std::int64_t smallest_logits = 0; // bytes; the head is fused with the loss only if the logits are at least this large
   friend constexpr bool operator==(fusion const&, fusion const&) = default;

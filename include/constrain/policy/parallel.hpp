@@ -108,10 +108,10 @@ template <int stage, int ranks> struct zero {
 /// heads. The second layer sums over these features, and the sums of all processes are added. Each process also has a
 /// range of the rows of a token embedding, and of the classes of the output layer. The weights of divided layers and
 /// embeddings are divided too, with their gradients and optimizer states; every process holds all other tensors. A
-/// layer is not divided if `ranks` does not divide the number of its features, heads or key-value heads. The number of
-/// processes is `ranks`. Refused at compile time: fewer heads than ranks, a model without a layer or vocabulary that
-/// can be divided, an optimizer that does not update divided tensors element by element, and, for `ranks` above 1, CUDA
-/// devices.
+/// layer is not divided if `ranks` does not divide the number of its features, heads or key-value heads. All
+/// conditions, also for embeddings and the output layer, are in pass/divide.hpp. The number of processes is `ranks`.
+/// Refused at compile time: fewer heads than ranks, a model without a layer or vocabulary that can be divided, an
+/// optimizer that does not update divided tensors element by element, and, for `ranks` above 1, CUDA devices.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};

@@ -21,7 +21,7 @@ class backward {
 public:
   static constexpr int maximum_terms = 2 * node::maximum_inputs; // terms that one call to a gradient rule can add
 
-  /// One term of the gradient of an input.
+  /// One term of the gradient of an input, which the gradient rule contributes.
   struct contribution {
     int input = 0;  // index of the input
     value gradient; // the term, with the input's shape
@@ -55,9 +55,10 @@ public:
 
   /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
   /// output j is not a gradient. Outputs after the last target are not gradients either. The call is appended even if
-  /// no target needs its gradient. If the gradient of that input is an accumulating buffer (of a parameter, or of a
-  /// value from outside a loop) and the op can accumulate into output j, the kernel accumulates directly into the
-  /// buffer. Refused: more inputs than a node can have, and inputs that the shape rule of `op` refuses.
+  /// no input in `targets` needs its gradient. If the gradient of input `targets[j]` is an accumulating buffer (of a
+  /// parameter, or of a value from outside a loop) and the op can accumulate into output j, the kernel accumulates
+  /// directly into the buffer. Refused: more inputs than a node can have, inputs that the shape rule of `op` refuses,
+  /// and what `add` refuses.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {
@@ -73,7 +74,7 @@ public:
     buffer_[i] = buffer;
     is_written_[i] = is_written;
   }
-  /// For the pass `differentiate`: the contributions that the rule added, in order.
+  /// For the pass `differentiate`: the terms that the rule contributed, in order.
   constexpr auto const& contributions() const { return contributions_; }
 
 private:

@@ -17,7 +17,7 @@ enum class why {
   tensor_too_large,           // a value has more than `maximum_elements` elements
   value_left_its_repeat,      // a call reads a value of a loop that is not around the call
   values_of_two_programs,     // a call has inputs from two programs
-  role_is_not_for_parameters, // ct::parameter is given the role of another value
+  role_is_not_for_parameters, // ct::parameter is given a role that no parameter can have
   parameter_named_twice,      // two parameters have the same name
   too_many_operands,          // a call has more inputs than a node can have
   read_before_written,        // a node reads a value that is not written yet

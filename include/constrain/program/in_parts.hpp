@@ -15,7 +15,7 @@ template <diagnosis d> struct value_is_not_a_parameter {
 /// The parts lie along dimension `got`, which a parameter with `expected` dimensions does not have.
 template <diagnosis d> struct no_such_dimension_of_parts {
   static_assert(d.ok(), "ct::in_parts: the parameter has `expected` dimensions, but its parts lie along dimension "
-                        "`got`; dimensions count from 0, the outermost");
+                        "`got`; give one of its dimensions, which count from 0, the outermost");
 };
 
 /// There are too many parts, an extent is below 1, or the extents do not add up to the parameter's extent, `expected`.
@@ -52,12 +52,13 @@ constexpr diagnosis check_parts(value parameter, part_list const& parts, int dim
 } // namespace detail
 
 /// Declares that a parameter holds several tensors one after the other along `dimension` (0: the outermost), and
-/// returns the parameter. An optimizer with an update rule updates each part as a separate tensor, unless it wraps
-/// another optimizer. Muon orthogonalizes each part. `parallel::tensor` divides each part separately. The parameter is
-/// still one tensor in `parameters()`, in saved weights and in files of other programs. Element-wise optimizers ignore
-/// parts. An empty `parts` changes nothing. A second call for the same parameter replaces its parts. Refused: a value
-/// that is not a parameter, a dimension that the parameter does not have, more than eight parts, extents that are below
-/// 1 or do not add up to the extent of the parameter, and more than 16 different lists of parts in a model.
+/// returns the parameter. The update rule of an optimizer is called once for each part or, if the optimizer wraps
+/// another one, once for the full parameter (op/update/update_rule.hpp). Muon orthogonalizes each part.
+/// `parallel::tensor` divides each part separately. The parameter is still one tensor in `parameters()`, in saved
+/// weights and in files of other programs. Element-wise optimizers ignore parts. An empty `parts` changes nothing. A
+/// second call for the same parameter replaces its parts. Refused: a value that is not a parameter, a dimension that
+/// the parameter does not have, more than eight parts, extents that are below 1 or do not add up to the extent of the
+/// parameter, and more than 16 different lists of parts in a model.
 ///
 ///     auto const w = ct::in_parts(ct::parameter(x, "qkv", ct::shape(12, 8), ct::role::weight), {8, 2, 2});
 constexpr value in_parts(value parameter, part_list parts, int dimension = 0, int line = __builtin_LINE()) {

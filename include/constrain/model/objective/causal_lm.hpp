@@ -27,7 +27,7 @@ constexpr void needs_per_token(program& p, shape const& labels, int rank) {
 /// labels [sequences, tokens] (i32: the next token at each position, or `ignored_label`). Refused: token ids as logits,
 /// logits without one row per token, and a model without an input per token.
 struct causal_lm {
-  static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
+  static constexpr bool labels_are_next_tokens = true; // is_objective.hpp says which labels the trainer then refuses
 
   /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
   template <diagnosis d> struct logits_are_not_per_token {
@@ -51,7 +51,7 @@ struct causal_lm {
 ///
 /// `evaluate` computes the plain cross-entropy. Refused: logits that `causal_lm` refuses, and options out of range.
 template <cross_entropy_options options> struct causal_lm_with {
-  static constexpr bool labels_are_next_tokens = true; // the trainer refuses labels that equal the inputs
+  static constexpr bool labels_are_next_tokens = true; // is_objective.hpp says which labels the trainer then refuses
   /// The loss, a scalar.
   constexpr value operator()(value logits, value labels) const { return causal_lm::loss(logits, labels, options); }
 };

@@ -11,9 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range, or if together
-/// they allow a step size for a weight of value 1 so large that the weight's square could become infinite. `name`: the
-/// optimizer, for the error.
+/// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range, or if, for a
+/// weight of value 1, the step size or its product with the weight decay could exceed 1e19: the square of the new
+/// weight could then be infinite. `name`: the optimizer, for the error.
 template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if constexpr (requires { h.learning_rate; })
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);

@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///     average = w                                after the first update
 ///     average = decay average + (1 - decay) w    after each later update
 ///
-/// `evaluate`, `predict` and `generate` read the average instead of the weights. A saved run contains both. The
-/// trainer's `state(parameter, "average")` returns a view of the average. The average is one more value per weight: 4
-/// bytes in fp32. Refused with precision::pure_bf16.
+/// The trainer's `evaluate`, `predict` and `generate` read the average instead of the weights, and its
+/// `state(parameter, "average")` returns a view of the average. A saved run contains both; ct::inference loads the
+/// weights. The average is one more value per weight: 4 bytes in fp32. Refused with precision::pure_bf16.
 template <class optimizer> struct averaged {
   using base = optimizer;
   /// The place in the order of nested wrappers.

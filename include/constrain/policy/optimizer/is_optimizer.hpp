@@ -55,8 +55,8 @@ namespace detail {
 /// Whether an optimizer can wrap the type, that is, whether the type has hyperparameters.
 template <class type> concept can_be_wrapped = requires { typename type::hyper; };
 
-/// Whether `holds` is true for each optimizer inside `optimizer`: for its `base`, for the base of this one, and so on.
-/// `holds` gets a std::type_identity of an optimizer.
+/// Whether `holds` is true for each optimizer inside `optimizer`: for its `base`, for the base of the `base`, and so
+/// on. `holds` gets a std::type_identity of an optimizer.
 template <class optimizer, class predicate> constexpr bool holds_inside(predicate const& holds) {
   if constexpr (requires { typename optimizer::base; }) {
     using base = typename optimizer::base;

@@ -64,7 +64,8 @@ template <class O = adamw, int steps = 5> struct muon {
     check_number(name, ".a", h.a, number_range::finite);
     check_number(name, ".b", h.b, number_range::finite);
     check_number(name, ".c", h.c, number_range::finite);
-    // As in adafactor. `rate` is at most the root of the number of elements, and does not multiply the weight decay.
+    // As in `check_adafactor`. The factor of `rate` is at most the square root of the number of elements, and does not
+    // multiply the weight decay.
     double const largest_rate = h.learning_rate * math::sqrt(static_cast<double>(maximum_elements));
     if (largest_rate > 1e19 || h.learning_rate * double(h.weight_decay) > 1e19)
       throw error({name, ": one update with these hyperparameters can change a weight of value 1 by more than 1e19; "
