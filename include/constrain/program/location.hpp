@@ -61,8 +61,8 @@ constexpr location locate(program const& p, ref r) {
 }
 
 /// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. The result
-/// may be true for values without a common element if iterations move a value by a distance other than full rows, a
-/// value begins inside a row and continues in the next row, or the row strides differ.
+/// may be true for values without a common element if iterations move a value by more than its length or by a distance
+/// other than full rows, if a value begins inside a row and continues in the next row, or if the row strides differ.
 constexpr bool overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The type of the elements of an array from the caller.
 enum class port_type : std::uint8_t {
-  ids,  // std::int32_t: tokens, token types, lengths, classes
+  ids,  // std::int32_t: tokens, token types, lengths, positions, classes
   real, // float or double; inputs are stored in the type of activations, labels in fp32 or fp64
 };
 

@@ -45,8 +45,8 @@ constexpr bool is_parameter(role r) {
 /// Whether `r` is the role of a parameter that training changes.
 constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::frozen; }
 
-/// Whether weight decay applies to parameters of role `r`. Biases and norms do not decay, as is common with AdamW
-/// (Loshchilov & Hutter 2019).
+/// Whether weight decay applies by default to parameters of role `r`. Biases and norms do not decay, as is common with
+/// AdamW (Loshchilov & Hutter 2019).
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
 /// Whether a value of role `r` keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.
