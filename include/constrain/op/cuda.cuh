@@ -1,6 +1,7 @@
 #pragma once
 
-// The library's kernels for CUDA devices. Only the CPU has kernels for the ops of tensor parallelism. The collectives
+// The library's kernels for CUDA devices. gelu, silu and tanh use the kernels of op/elementwise. The kernels of
+// op/add_layer_norm are in op/layer_norm. Only the CPU has kernels for the ops of tensor parallelism. The collectives
 // need NCCL.
 
 #include "constrain/op/accuracy/cuda.cuh"

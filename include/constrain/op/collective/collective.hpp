@@ -5,8 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Number of elements of the exchange buffer of reduce_scatter, all_reduce and tensor_sum. These ops exchange larger
-/// tensors in several slices. For tensor_gather, it is the maximum, unless a single row has more elements.
+/// Number of elements of the exchange buffer of reduce_scatter, all_reduce and tensor_sum, which exchange larger
+/// tensors in several slices. (On CUDA devices, all_reduce uses the buffer only with the run option reduce::ordered.)
+/// The buffer of tensor_gather has at most this many elements, unless a single row, gathered from all ranks, has more.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
 /// Gathers the full tensor from its shards on the ranks of `step_parameters::zero`, which together hold all shards:
@@ -29,7 +30,7 @@ struct all_gather {
 /// per rank]. A short shard is padded with zeros (shard_map).
 struct local_shard {
   struct options {
-    std::int64_t shards = 1;         // number of shards, which is the number of ranks in the group
+    std::int64_t shards = 1;         // number of shards, which is the number of ranks in `step_parameters::zero`
     std::int64_t chunk = norm_chunk; // `chunk` of the tensor's shard_map
   };
   static constexpr char const* name = "local_shard";
@@ -76,7 +77,7 @@ struct all_reduce {
 /// Stacks the tensors of all ranks of `step_parameters::zero`, in rank order: x [...] -> [ranks, ...].
 struct gather_ranks {
   struct options {
-    std::int64_t ranks = 1; // number of ranks in the group
+    std::int64_t ranks = 1; // number of ranks in `step_parameters::zero`
   };
   static constexpr char const* name = "gather_ranks";
   static constexpr layout_change change{layout::flat, layout::replicated};
@@ -89,8 +90,9 @@ struct gather_ranks {
   }
 };
 
-/// all_reduce for a tensor of a few elements, also in place: every rank gathers the tensors of all ranks and adds them
-/// in rank order. Output 1 is scratch for the gathered tensors.
+/// all_reduce for a tensor of a few elements, also in place and over the ranks of `step_parameters::data`: every rank
+/// gathers the tensors of all ranks and, on every device, adds them in rank order. Output 1 is scratch for the gathered
+/// tensors.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;

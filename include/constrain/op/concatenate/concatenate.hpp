@@ -61,7 +61,7 @@ struct concatenate {
 /// Joins one to eight values along `dimension` (0: the outermost), in order, like torch.cat. If possible, the op that
 /// computes a value writes the value directly into the result, without a copy. Throws `error` if there is no value.
 /// Refused: more than eight values; values whose types differ, or whose shapes differ outside `dimension`; a dimension
-/// that the values do not have; and token ids.
+/// that the values do not have; and values that hold integers, such as token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
   // Without a value, there is no program to refuse.
   if (values.size() == 0) throw error("ct::concatenate: there are no values; pass at least one");

@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y has the type and shape of x, and every element equals `value`. The elements of x are not read.
+/// y has the type and shape of x, and every element equals `value`, converted to this type. The elements of x are not
+/// read.
 struct constant_like {
   struct options {
     double value = 0; // value of every element

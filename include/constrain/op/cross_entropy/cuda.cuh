@@ -56,7 +56,7 @@ template <class real> inline constexpr real lowest = std::numeric_limits<real>::
 
 /// The statistics of a row of logits from which the loss of the row is computed.
 template <class accumulate> struct logit_statistics {
-  accumulate log_sum_exp, sum, label_logit; // sum: of the logits, 0 if not needed; label_logit: the label's logit
+  accumulate log_sum_exp, sum, label_logit; // sum: of the logits, 0 if not needed; label_logit: 0 for an ignored label
 };
 
 /// The statistics of the block's row, in one pass over the logits: exponents are relative to the maximum so far, and

@@ -15,8 +15,8 @@ struct class_range_options {
   std::int64_t ranks = 1;   // number of ranks in the group
 };
 
-/// The node `n`, with the class_range_options of its logits (input 0) as options. `out`: the program of `n`, in which
-/// the logits are already divided.
+/// The node `n`, with the class_range_options of its logits (input 0) as options. `out`: the builder of n's program, in
+/// which the logits are already divided.
 constexpr node with_class_range(builder const& out, node n) {
   auto const& logits = out.program.values[n.inputs[0].value];
   std::int64_t const ranks = out.program.tensor_ranks;

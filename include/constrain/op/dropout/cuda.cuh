@@ -69,7 +69,7 @@ template <class stored> struct dropout_argument {
             static_cast<float>(*rate),
             static_cast<arithmetic<stored>>(*rate == 0 ? 1 : 1 / (1 - *rate))};
   }
-  /// Whether a kernel may handle the elements in packs of 16 bytes, each within a sample.
+  /// Whether each pack of 16 bytes lies within one sample. A kernel that accesses packs also needs aligned arrays.
   bool takes_packs() const { return sample_elements % pack_of<stored> == 0; }
 
 private:
@@ -78,8 +78,8 @@ private:
   }
 };
 
-// y = dropout(x), or residual + dropout(x) if `adds`; n elements per access; n divides the number of elements, `count`.
-// `residual` is read only if `adds`.
+// y = dropout(x), or residual + dropout(x) if `adds`; n elements per access. `count`: the number of elements. n must
+// divide the number of elements of a sample. `residual` is read only if `adds`.
 template <int n, bool adds, class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     dropout_kernel(std::int64_t count, dropout_argument<stored> argument, stored const* residual, stored const* x,

@@ -24,7 +24,8 @@ template <class functor> constexpr bool derivative_uses_output() {
 /// elementwise_gradient fused with linear_bias_gradient. Inputs: as for elementwise_gradient. Outputs 0 and 1: dx, and
 /// db (+)= the sum of the rows of dx, [..., out] -> [out], or [parts, out] if row_sum_options::parts is not 0. The rows
 /// are added in chunks that depend only on the shape. (+)=: the first write in a run of the program overwrites db;
-/// later writes add to it. On the CPU, output 2 is scratch for the sums of the chunks. The pass `fuse` inserts this op.
+/// later writes add to it. Output 2 is scratch for the sums of the chunks, which only the CPU kernel uses. The pass
+/// `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   using options = row_sum_options;
   static constexpr char const* name = "elementwise_gradient_bias";
@@ -32,7 +33,8 @@ template <class functor> struct elementwise_gradient_bias {
   static constexpr unsigned accumulating = 0b10;
   static constexpr unsigned row_sums = 0b10;
   static constexpr unsigned workspace = 0b100;
-  static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
+  // Number of chunks on the CPU, for any number of threads. If db is [parts, out], each part has this many chunks.
+  static constexpr std::int64_t chunks = 16;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const sum = accumulator_of(in[0].type);
@@ -75,7 +77,8 @@ template <class functor> struct elementwise {
 } // namespace op
 
 /// y = functor::forward(x), element by element, any shape. `functor` must have the two static functions below.
-/// `gradient` gets y = forward(x) and returns dx, the product of dy and the derivative of `forward` at x.
+/// `gradient` gets y = forward(x) and returns dx, the product of dy and the derivative of `forward` at x. `real` is
+/// double for fp64 and float for all other types.
 ///
 ///   struct softcap {
 ///     template <class real> CT_HOST_DEVICE static real forward(real x);

@@ -11,10 +11,11 @@ namespace detail {
 inline constexpr int embedding_warps = cuda_threads / 32;              // warps of a block
 inline constexpr int embedding_loads = 16;                             // positions that a lane checks per round
 inline constexpr int embedding_round = cuda_threads * embedding_loads; // positions that a block checks per round
-// Up to this many rows of a token in a round are added by one warp, more by the block, with one thread per column.
+// If a round has at most this many rows of a token, one warp adds them; otherwise, the block does, with one thread per
+// column.
 inline constexpr int max_warp_rows = 32;
 
-/// The number of set bits, and the index of the lowest one, for an `x` that is not 0.
+/// The number of set bits of `x`, and the index of the lowest set bit of an `x` that is not 0.
 __device__ inline int count_bits(unsigned x) {
 #if defined(__CUDA_ARCH__)
   return __popc(x);
@@ -30,14 +31,15 @@ __device__ inline int lowest_bit(unsigned x) {
 #endif
 }
 
-/// The tokens, partitioned into 2^bits buckets by their lowest bits.
+/// The tokens, partitioned into 2^bits buckets by their lowest `bits` bits.
 struct token_buckets {
   std::int32_t const* tokens;
   std::int64_t positions;
   int bits;
 
-  /// Chooses `bits`: enough buckets that each block finds few rows, and that the other bits of a token and a position
-  /// in a round fit into 32 bits together. `t`: `count` tokens, which must outlive this object.
+  /// Chooses `bits`: up to 128 buckets, so that each block finds few rows. There are more only if the other bits of a
+  /// token and a position in a round would not fit into 32 bits together otherwise. `t`: `count` tokens, which must
+  /// outlive this object. `vocabulary`: rows of the table.
   token_buckets(std::int32_t const* t, std::int64_t count, std::int64_t vocabulary)
       : tokens(t), positions(count), bits(0) {
     while ((bits < 7 && count >> bits > 64) || vocabulary >> bits >= (std::int64_t{1} << 32) / embedding_round) ++bits;
@@ -50,7 +52,7 @@ struct token_buckets {
 /// The positions of a round whose tokens belong to one bucket (the matches), in the shared memory of a block.
 struct embedding_matches {
   unsigned encoded[embedding_round]; // the token's upper bits, times embedding_round, plus the position in the round
-  int counts[2][embedding_warps]; // matches per warp; two sets in alternation, so that one barrier per round is enough
+  int counts[2][embedding_warps]; // matches per warp; two sets alternate, so a round without matches needs one barrier
   int frequent_count[embedding_warps]; // per warp: number of its tokens with many rows
   /// Per warp: the first match of each of its tokens with many rows.
   int first_of_frequent[embedding_warps][embedding_round / max_warp_rows];
@@ -89,8 +91,8 @@ struct embedding_matches {
     }
     return total;
   }
-  /// A mask of the matches with this token, out of the 32 matches from `group_begin` on. `token`: its upper bits.
-  /// `count`: the number of matches. All lanes of a warp must take part.
+  /// A mask of the matches with one token, out of the 32 matches from `group_begin` on. `token`: the upper bits of this
+  /// token. `count`: the number of matches. All lanes of a warp must take part.
   __device__ unsigned mask_of_token(unsigned token, int group_begin, int count) const {
     int const i = group_begin + static_cast<int>(threadIdx.x % 32);
     return __ballot_sync(0xFFFFFFFF, i < count && encoded[i] / embedding_round == token);
@@ -100,9 +102,10 @@ struct embedding_matches {
   __device__ int position(int match) const { return static_cast<int>(encoded[match] % embedding_round); }
 };
 
-/// Adds the rows of dy for one token in a round to the sums; `match`: the token's first match. One warp, n columns per
-/// lane. `count`: the number of matches. `dy`: the lane's columns of the round's first row. `to`: the lane's columns of
-/// the sums. Lanes beyond the last column (`stores` is false) get the addresses of other columns.
+/// Adds the rows of dy for one token in a round to the token's row of dtable. All lanes of one warp must take part,
+/// with n columns per lane. `match`: index of the token's first match. `count`: the number of matches. `dy`: the lane's
+/// columns of the round's first row. `width`: elements of a row. `to`: the lane's columns of the row of dtable. Lanes
+/// beyond the last column (`stores` is false) get the addresses of other columns.
 template <int n, class stored, class accumulate>
 __device__ void add_rows_of_token(embedding_matches const& matches, int match, int count, stored const* dy,
                                   std::int64_t width, accumulate* to, bool stores) {
@@ -134,8 +137,8 @@ __device__ void add_rows_of_token(embedding_matches const& matches, int match, i
   if (stores) store_pack(sums, to);
 }
 
-/// Like add_rows_of_token, but with one column per thread, for a token with many rows. All warps of the block call it;
-/// for threads beyond the block's last column, `stores` is false.
+/// Like add_rows_of_token, but with one column per thread, for a token with many rows. All warps of the block must take
+/// part; for threads beyond the block's last column, `stores` is false.
 template <class stored, class accumulate>
 __device__ void add_many_rows(embedding_matches const& matches, int match, int count, stored const* dy,
                               std::int64_t width, accumulate* to, bool stores) {
@@ -161,9 +164,9 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 } // namespace detail
 
 // dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and 32 n
-// columns. It adds the rows in the order of the positions, without atomics, so that all runs give bit-identical
-// results. One warp adds the rows of a token; if a round has more than `max_warp_rows` rows of the token, the block
-// adds them, with one thread per column.
+// columns; n must divide `width`. The block adds the rows in the order of the positions, without atomics, so that all
+// runs give bit-identical results. One warp adds the rows of a token; if a round has more than `max_warp_rows` rows of
+// the token, the block adds them, with one thread per column.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_buckets buckets, std::int64_t width, accumulate* dtable) {

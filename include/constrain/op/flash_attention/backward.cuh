@@ -18,9 +18,9 @@ template <class stored, class accumulate> struct flash_gradient_operands {
   accumulate* minus_row_sums;  // [sequences, heads, tokens]: -sum(dy * y) of each query
 };
 
-/// The iterations of a block, in order. In each iteration, the block reads one chunk of the columns of one inner tile.
-/// The inner tiles cover the tokens [begin, end) once for each of `heads` query heads, which share keys. `chunk`: the
-/// index of the chunk; `token`: the first token of the inner tile; `head_in_group`: the index of the query head.
+/// The iterations of a block, in order. In each iteration, the block reads one chunk of the columns of two inner tiles:
+/// k and v, or q and dy. These tiles cover the tokens [begin, end) once for each of `heads` query heads, which share
+/// keys. `chunk`: index of the chunk; `token`: first token of the tiles; `head_in_group`: index of the query head.
 struct flash_iterations {
   int begin, end, chunks, heads;
   int chunk = 0, token = begin, head_in_group = 0;
@@ -173,12 +173,12 @@ private:
     }
     __syncthreads();
   }
-  /// Begins to load the inner tiles of an iteration into stage `stage`, and the values of the queries if `of_keys`.
+  /// Begins to load an iteration's inner tiles and, if `of_keys`, the sums of their queries into stage `stage`.
   __device__ void begin_stage(flash_iterations const& iteration, int stage) {
     begin_inner(shared_.inner[stage], iteration, 0);
     if constexpr (of_keys) {
       static_assert(2 * columns == flash_threads);
-      // Queries beyond the last token get zeros, like their rows.
+      // Queries beyond the last token get zeros, like their rows of q and dy.
       int const i = static_cast<int>(threadIdx.x % columns), array = static_cast<int>(threadIdx.x / columns);
       bool const is_query = iteration.token + i < c_.tokens;
       auto const index = index_of_query(iteration.head_in_group, iteration.token) + (is_query ? i : 0);
@@ -207,14 +207,14 @@ private:
       begin_chunk(iteration, chunks_.count > 1);
     }
   }
-  /// Begins to load the tiles of an iteration.
+  /// Begins to load an iteration's chunk of the inner tiles and, if `outer_changes`, of the outer tiles.
   __device__ void begin_chunk(flash_iterations const& iteration, bool outer_changes) {
     if (outer_changes) begin_outer(chunks_.column(iteration.chunk));
     begin_inner(shared_.inner[0], iteration, chunks_.column(iteration.chunk));
     ptx::commit_copies();
   }
   /// Adds a chunk of columns to the scores and to the gradients of the probabilities; after the last chunk, adds the
-  /// contributions of the pair of tiles to the gradients.
+  /// contributions of the inner tiles to the gradients.
   __device__ void add_chunk(flash_iterations const& iteration) {
     auto const& inner = shared_.inner[0];
     if (iteration.chunk == 0) {
@@ -225,7 +225,7 @@ private:
     multiply_transposed(ds_, outer_rows(shared_.outer[1], row_), inner, columns);
     if (iteration.chunk == chunks_.count - 1) add_part(inner, iteration.token, 0);
   }
-  /// Loads the logsumexp and -sum(dy y) of the queries of the current inner tile.
+  /// Loads the logsumexp and -sum(dy y) of the queries of the current inner tiles.
   __device__ void load_queries(flash_iterations const& iteration) {
     // Queries beyond the last token have probability 0.
     accumulate log2_sum = math::infinity<accumulate>, minus_row_sum = 0;
@@ -256,7 +256,7 @@ private:
     inner_[1].begin(inner.template subtile<columns>(columns), iteration.token, column, head_offset);
   }
 
-  /// For the queries in this lane's rows: loads the logsumexp, and computes and stores -sum(dy y).
+  /// Loads the logsumexp and computes -sum(dy y) of the queries in this lane's rows. Blocks of chunk 0 store the sums.
   __device__ void load_query_sums() {
     auto const dy = x_.dy.view(c_, sequence_, head_, first_, 0, c_.tokens);
     auto const y = x_.y.view(c_, sequence_, head_, first_, 0, c_.tokens);
@@ -297,7 +297,7 @@ private:
     multiply(dqk_, ds_, inner, first);
   }
   /// Where a query does not attend to a key, sets the score to -infinity and the gradient of the probability to 0.
-  /// `token`: the first inner token.
+  /// `token`: the first inner token of the part.
   __device__ void mask(int token) {
     if (attended_range(true).contains(token, part_rows)) return;
     for_each_masked<of_keys>(p_, mask_, first_ + row_, token, [&](accumulate& score, int line, int column) {
@@ -321,13 +321,13 @@ private:
   flash_gradient_operands<stored, accumulate> const& x_;
   memory& shared_;
   flash_chunks<width, tiling::is_narrow> chunks_;
-  int sequence_, head_, row_; // head_: as in `heads`; row_: this warp's first row in the tile
+  int sequence_, head_, row_; // head_: index of one of `heads()` heads; row_: this warp's first row in the tile
   attention_mask<int, supports_documents> mask_;
-  int first_;                                 // the tile's first row
+  int first_;                                 // the tile's first token
   token_range<int> any_range_, common_range_; // compute_range(false) and compute_range(true)
   tile_source<flash_threads, inner_tile> inner_[2];
   flash_query_sums<of_keys, accumulate, warp_rows, part_rows> queries_;
-  strip<accumulate, warp_rows, part_rows> p_, ds_;       // probabilities and gradients of scores, of the part
+  strip<accumulate, warp_rows, part_rows> p_, ds_;       // of the part: scores, then probabilities; their gradients
   strip<accumulate, warp_rows, width> dqk_;              // dk, or dq
   strip<accumulate, warp_rows, of_keys ? width : 8> dv_; // dv
 };

@@ -16,8 +16,9 @@ template <class stored, class accumulate> struct flash_backward_operands {
 };
 
 /// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each pair of a tile of queries and a
-/// tile of keys, the thread recomputes the probabilities, computes the gradient of the scores, and adds the pair's
-/// contributions to dq, dk and dv. Heads wider than `columns` are split into chunks of columns.
+/// tile of keys to which at least one of these queries attends, the thread recomputes the probabilities, computes the
+/// gradient of the scores, and adds the pair's contributions to dq, dk and dv. Heads wider than `columns` are split
+/// into chunks of columns.
 template <class stored, class accumulate> class flash_backward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
@@ -98,8 +99,8 @@ public:
 private:
   std::int64_t query_count() const { return std::min(queries, mask_.masks.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, mask_.length - key_); }
-  // The keys of the current tile, as a range in the tile, to which at least one of `count` queries attends. `i`: the
-  // first of these queries, counted from the first query of the current tile.
+  // The keys of the current tile of keys, as a range in this tile, to which at least one of `count` queries attends.
+  // `i`: the first of these queries, as an index in the current tile of queries.
   depth_range attended_keys(std::int64_t i, std::int64_t count) const {
     return tile::attended_keys(mask_, query_ + i, count, key_, key_count());
   }
@@ -204,7 +205,8 @@ private:
     }
   }
 
-  /// Loads the current tile of keys and the same rows of v, unless both are already loaded; as in `load_queries`.
+  /// Loads the current tile of keys and the same rows of v, unless both are already loaded. `chunk` and `depth`: as in
+  /// `load_queries`.
   void load_keys(std::int64_t chunk, std::int64_t depth) {
     if (key_tile_contents_ == tile_contents{key_, chunk}) return;
     key_tile_contents_ = {key_, chunk};
