@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline constexpr int flash_threads = 128; // threads of a block
 inline constexpr double log2_of_e = 1.4426950408889634;
 
-/// The largest number of columns of a tile: 256 bytes. With this number, the tiles of a block fit into 48 KiB of shared
-/// memory, which every device offers to a block.
+/// The largest number of columns of a tile; a row then has 256 bytes. With this number, the tiles of a block fit into
+/// 48 KiB of shared memory, which every device offers to a block.
 template <class stored> inline constexpr int flash_widest = 256 / static_cast<int>(sizeof(stored));
 
 /// The tiles of a block, whose results have `width` columns.
@@ -44,7 +44,7 @@ template <class accumulate> struct flash_call {
   bool aligned;     // whether all rows of all heads begin and end at multiples of 16 bytes
   accumulate scale; // of the scores: 1 / sqrt(head width)
 
-  /// `operands`: the tensors whose elements the kernel loads or stores in tiles.
+  /// `operands`: all tensors [sequences, tokens, heads * head width] that the kernels load or store.
   template <class... tensors>
   flash_call(attention_heads const& h, attention_masks<int> const& sequence_masks, tensors const&... operands)
       : tokens(static_cast<int>(h.tokens)), heads(static_cast<int>(h.heads)), group(static_cast<int>(h.group)),
@@ -137,7 +137,8 @@ __device__ void for_each_masked(strip<real, rows, columns>& x, attention_mask<in
 }
 
 /// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {sequence * heads + head, tile, chunk}. A
-/// block computes `rows` rows and `width` columns of a head. `heads`: heads of a sequence.
+/// block computes `rows` rows and `width` columns of a head. `heads`: number of heads of a sequence whose results the
+/// kernel computes: the query heads, or for dk and dv the key-value heads.
 template <int rows, int width, class... parameters>
 void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
                   std::type_identity_t<parameters>... arguments) {

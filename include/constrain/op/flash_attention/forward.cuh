@@ -15,7 +15,8 @@ namespace detail {
 /// rescaling of FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8; // rows of which a lane holds scores
-  // Finite, so that scores of -infinity have probability 0 if others are larger; its product with `scale` is finite.
+  // The initial reference. It and its product with `scale` are finite, so that the exponential of a score of -infinity
+  // is 0 and not NaN, also if all scores so far are -infinity.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
   static constexpr real rescale_threshold = 8; // exponent of 2; 2^8 is far below the largest fp16 value
 

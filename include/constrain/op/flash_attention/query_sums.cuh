@@ -16,7 +16,8 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
   __device__ static int index(int line, int column) { return of_columns ? column / 8 * 2 + column % 2 : line; }
   /// The column of this lane's query `i`, if the queries are columns.
   __device__ static int column(int i) { return i / 2 * 8 + static_cast<int>(threadIdx.x % 4) * 2 + i % 2; }
-  /// Distributes the values of the queries, which must be the columns: lane i passes the values of column i.
+  /// Distributes the values of the queries, which must be the columns: lane i passes the values of column i. All lanes
+  /// of the warp must take part.
   __device__ void distribute(real log2_sum, real minus_row_sum) {
     static_assert(columns == 32);
     CT_UNROLL
@@ -58,7 +59,7 @@ __device__ accumulate sum_of_row(matrix_view<stored const> const& dy, matrix_vie
     for (int i = 0; i < unit_elements; ++i) sum += a[i] * b[i];
   };
   if (row < dy.rows && dy.aligned && dy.columns == width) {
-    // All loads begin before the first sum needs one.
+    // Unrolled, so that all loads can begin before the first sum.
     CT_UNROLL
     for (int column = 0; column < width; column += 2 * unit_elements) add_unit(first + column);
   } else {

@@ -33,13 +33,13 @@ template <class accumulate> struct flash_tile {
     return (count + multiple - 1) / multiple * multiple;
   }
   /// The number of columns of a tile, rounded up to a multiple of 16, and the number of rows, rounded up to full
-  /// register tiles. The padding is zeros.
+  /// register tiles. Tiles are loaded with zeros as padding.
   static constexpr std::int64_t padded_columns(std::int64_t count) { return round_up(count, 16); }
   static constexpr std::int64_t padded_rows(std::int64_t count) {
     return round_up(count, register_tile<accumulate>::rows);
   }
-  /// The number of queries, rounded up so that they fill vector registers as columns, and register tiles as rows. The
-  /// padding is zeros.
+  /// The number of queries, rounded up so that they fill vector registers as columns, and register tiles as rows. Tiles
+  /// of queries are loaded with zeros as padding.
   static constexpr std::int64_t padded_queries(std::int64_t count) {
     return round_up(count, least_common_multiple(register_tile<accumulate>::lanes, register_tile<accumulate>::rows));
   }

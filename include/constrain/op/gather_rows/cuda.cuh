@@ -48,7 +48,7 @@ void with_row_packs(std::int64_t width, stored const* full, stored const* select
   else f(std::integral_constant<int, 1>{});
 }
 
-/// y[i] = x[rows[i]], for the rows of y. `rows` must not be empty.
+/// Row i of y = row rows[i] of x. `rows` must not be empty; for this function, its indices need not be distinct.
 template <class architecture, class stored>
 void gather_rows(cuda<architecture> device, call const& c, stored const* x, tensor<std::int32_t const> rows,
                  tensor<stored> y) {

@@ -22,7 +22,7 @@ template <class stored> struct squares_entry {
   unsigned first_block;  // index of the gradient's first block
   double* sums;          // sum of the squares of each chunk of each tensor
   int index;             // index of the gradient in `squares`
-  int zeroes;            // whether this is the first write in a run, which must define all elements of `squares`
+  int zeroes;            // whether the call is the first write in a run, which must define all elements of `squares`
 
   /// Number of chunks of all tensors.
   CT_HOST_DEVICE std::int64_t chunks() const { return tensors * norm_chunks(elements); }
@@ -60,8 +60,9 @@ template <class stored> __device__ double sum_of_squares(stored const* tensor, s
 
 } // namespace detail
 
-// entry.sums[k] = the sum of the squares of chunk k of a gradient; one warp per chunk. If this is the first write in a
-// run, sets the `gradients` elements of `squares` to 0; gradient_norm_squared_kernel then writes some of them.
+// entry.sums[k] = the sum of the squares of chunk k of a gradient; one warp per chunk. If the call of an entry is the
+// first write in a run, sets the `gradients` elements of `squares` to 0; gradient_norm_squared_kernel then writes one
+// element per entry.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
@@ -167,7 +168,7 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
 
 // squares[index] = the sum of the chunk sums of all shards, [shards, tensors, chunks], in the order of
 // gradient_norm_squared_kernel: each thread of the single block adds the same chunks of the full tensor as there.
-// Chunks beyond the last element are 0. `zeroes`: whether this is the first write in a run, which must define all
+// Chunks beyond the last element are 0. `zeroes`: whether the call is the first write in a run, which must define all
 // `gradients` elements of `squares`.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int norm_group = 4 * norm_warps; // rows that a block of the gradient's kernel handles at a time
+inline constexpr int norm_group = 4 * norm_warps; // rows that a block of layer_norm_gradient_kernel handles at a time
 
 /// The arrays of layer_norm: a, b, sum and y [rows, width], weight and bias [width], mean and rstd [rows]. With an
 /// addend, the kernel stores a plus the addend in `sum`, and normalizes `sum`. Without an addend, `b` and `sum` are
@@ -25,8 +25,8 @@ struct no_addend {};
 struct plain_addend {
   /// The object that one thread applies to its elements of b.
   __device__ plain_addend thread_state() const { return *this; }
-  /// apply(i, values): changes `values`, the n consecutive elements that begin at element i of b; here, they keep their
-  /// values.
+  /// apply(i, values): replaces `values`, the n consecutive elements that begin at element i of b, with the elements to
+  /// add; here, these are the same.
   template <int n, class real> __device__ void apply(std::int64_t, real (&)[n]) const {}
   /// Whether a kernel may handle the elements in packs of 16 bytes.
   bool takes_packs() const { return true; }

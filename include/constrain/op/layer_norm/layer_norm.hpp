@@ -15,9 +15,9 @@ namespace op {
 
 /// The gradient of op::layer_norm: computes dx, dweight and dbias from dy, x, weight, and the mean and rstd of each
 /// row. dweight and dbias are [width], or [parts, width] if row_sum_options::parts is not 0. They are summed in chunks
-/// of rows that depend only on the shape. The first write in a run of the program overwrites dweight and dbias; later
-/// writes add to them. On the CPU, output 3 [chunks, 2, width] is scratch for the sums of the chunks; CUDA kernels do
-/// not use it.
+/// of rows that depend only on the shape. Without parts, the first write in a run of the program overwrites dweight and
+/// dbias; later writes add to them. On the CPU, output 3 [chunks, 2, width] is scratch for the sums of the chunks; CUDA
+/// kernels do not use it.
 struct layer_norm_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "layer_norm_gradient";
@@ -25,7 +25,7 @@ struct layer_norm_gradient {
   static constexpr unsigned row_sums = 0b110;
   static constexpr unsigned workspace = 0b1000;
   static constexpr unsigned in_place = 0b1;
-  static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
+  static constexpr std::int64_t chunks = 16; // on the CPU: chunks of each part of the rows, for any number of threads
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const width = in[1].shape.features();

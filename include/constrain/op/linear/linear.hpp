@@ -45,9 +45,10 @@ struct linear_weight_gradient {
   }
 };
 
-/// The gradient of op::linear with respect to b: db (+)= the sum of the rows of dy, [..., out] -> [out], or
-/// [parts, out] if row_sum_options::parts is not 0. The order of the additions does not depend on the number of
-/// threads. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
+/// The gradient of op::linear with respect to b: db (+)= the sum of the rows of dy, [..., out] -> [out]; if
+/// row_sum_options::parts is not 0, db = the sums over each part of the rows, [parts, out]. The order of the additions
+/// does not depend on the number of threads. (+)=: the first write in a run of the program overwrites the output; later
+/// writes add to it.
 struct linear_bias_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "linear_bias_gradient";
@@ -112,10 +113,10 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 
 /// y = x W^T + b: x [..., in] -> [..., features]. The parameters are W, "name.weight" [features, in], and b,
 /// "name.bias" [features]; with `.bias = false` there is no b. If one matmul computes several layers of x, such as
-/// queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}, so that optimizers treat
-/// W and b as several tensors (`in_parts`). The parts must add up to `features`. Refused: token ids, a scalar x, fewer
-/// than one feature, parts that `in_parts` refuses, and everything else that `parameter` refuses, such as a `.stddev`
-/// outside [0, 1e30].
+/// queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}, so that parallel::tensor
+/// and optimizers such as Muon treat W and b as several tensors (`in_parts`). The parts must add up to `features`.
+/// Refused: token ids, a scalar x, fewer than one feature, parts that `in_parts` refuses, and everything else that
+/// `parameter` refuses, such as a `.stddev` outside [0, 1e30].
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);

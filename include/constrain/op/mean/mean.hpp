@@ -55,7 +55,7 @@ struct mean {
 
 } // namespace op
 
-/// The mean of x over tokens or features: x [sequences, tokens, width] -> [sequences, width] for axis::tokens, or
+/// The mean of x over tokens or features: x [sequences, tokens, features] -> [sequences, features] for axis::tokens, or
 /// [sequences, tokens] for axis::features. Refused: token ids, and an x that does not have three dimensions; for such
 /// an x, use `emit<op::mean>`.
 constexpr value mean(value x, axis over, int line = __builtin_LINE()) {

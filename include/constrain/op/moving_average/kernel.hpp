@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The decay of this step: 0 in update number 1, which copies the weight, otherwise the hyperparameter `decay`.
+/// The decay of one update: 0 in update number 1, which copies the weight; otherwise the hyperparameter `decay`.
 template <class optimizer, class stored>
 CT_HOST_DEVICE stored decay_of_step(op::step_hyperparameters<optimizer, stored> const& hyper) {
   return hyper.step.number == 1 ? stored(0) : static_cast<stored>(hyper.other.decay);

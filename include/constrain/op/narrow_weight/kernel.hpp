@@ -9,7 +9,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Rounds x to one of the two nearest bf16 values: away from zero with probability f / 2^16, otherwise toward zero.
 /// Here f is the integer in the lower 16 bits of x, which bf16 drops. The lower 16 bits of `random` must be uniform
-/// random bits; the other bits are ignored. Finite values stay finite, infinity stays infinity, and NaN stays NaN.
+/// random bits; the other bits are ignored. Finite values stay finite: above the largest bf16 magnitude, x is always
+/// rounded toward zero. Infinity stays infinity, and NaN stays NaN.
 CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t random) {
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;
@@ -52,7 +53,8 @@ template <class device> struct kernel<op::round_stochastically, device> {
   static void run(call_of<op::round_stochastically> const& c, tensor<float const> x,
                   tensor<double const> norm_and_scale, tensor<bfloat16> y) {
     constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
-    auto const shard_elements = x.shape().elements(), range_elements = c.options.elements; // numbers of elements
+    // x is one shard of `range_elements` elements, or all of them.
+    auto const shard_elements = x.shape().elements(), range_elements = c.options.elements;
     auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.zero->rank() * shard_elements;
     auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * range_elements : 0;
     auto const first = range_begin + shard_begin;

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 struct round_stochastically {
   struct options {
     int parameter = 0;         // index among the trained parameters: part of the random key
-    std::int64_t elements = 0; // elements of the full tensor; of one rank's range, if a tensor group divides it
+    std::int64_t elements = 0; // elements of the full tensor or, if `divided`, of one rank's range of it
     bool divided = false;      // whether a tensor group divides the parameter
   };
   static constexpr char const* name = "round_stochastically";
