@@ -22,14 +22,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// differ from its estimate by about as many bytes as the plan of the most similar earlier candidate did. The next
 /// candidate is the cheapest that is expected to fit. If no candidate is expected to fit, the next candidate is the one
 /// with the smallest expected plan. The search for the next candidate is local, so it may miss a better one. If none of
-/// the first four plans fits, the next candidate drops everything.
+/// the first four plans fits, the next candidate drops everything. The search also ends after `maximum_plans` plans, if
+/// it finds no new candidate, or if the next plan is too unlikely to fit (`detail::candidate_search::is_hopeless`).
 struct recomputation_search {
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // means: no plan can be made
   static constexpr int maximum_plans = 32;                                          // maximum number of plans made
 
   /// A candidate and its plan.
   struct made_plan {
-    std::uint64_t choice = 0;   // the candidate
+    std::uint64_t choice = 0;   // the candidate's equivalent (`recomputation_estimate::result::choice`)
     double cost = 0;            // of the recomputation, by the estimate
     std::int64_t estimated = 0; // bytes by the estimate
     std::int64_t bytes = 0;     // bytes of the plan, or `refused`

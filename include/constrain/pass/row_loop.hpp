@@ -218,7 +218,7 @@ private:
   bool computes_loss_ = false;                 // a node of the loop computes a scalar sum over all rows
   bool in_loop_[program::maximum_nodes]{};     // node i is in the loop
   bool after_loop_[program::maximum_nodes]{};  // node i runs after the loop or, if it writes a constant, before
-  bool large_[program::maximum_values]{};      // the value has the shape of the large value and is written in the loop
+  bool large_[program::maximum_values]{};      // a value of the large value's shape; all its readers are in the loop
   written written_[program::maximum_values]{}; // which nodes write the value
 };
 

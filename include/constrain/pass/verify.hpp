@@ -49,8 +49,8 @@ constexpr diagnosis layout_error(node const& n, int k, layout actual) {
 /// - If a loop skips iterations without a valid label, no node outside of the loop reads a value with one instance per
 ///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
 ///   may differ.
-/// Returns the failure that `p` already has, or else the first violation, with the source line of the model's call;
-/// `why::nothing` if there is neither.
+/// Returns the failure that `p` already has, or else the first violation, with the source line of the model's call (0
+/// if a loop has no end); `why::nothing` if there is neither.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   int depth = 0;

@@ -34,8 +34,8 @@ template <class...> struct set_list {};
 template <class... first, class... second>
 set_list<first..., second...> operator+(set_list<first...>, set_list<second...>);
 
-/// The strategies that `advise` considers for one precision: each optimizer, with and without recomputation of the
-/// layers of repeats.
+/// Strategies for one device and precision: each of the optimizers, with and without recomputation of the layers of
+/// repeats.
 template <class device, class precision, class... optimizers>
 using with_and_without_recomputation = set_list<policies<device, precision, optimizers>...,
                                                 policies<device, precision, optimizers, checkpoint::every<1>>...>;
@@ -57,7 +57,7 @@ using advised = decltype(
 template <class type> concept is_device = requires { requires std::is_same_v<typename type::slot, slot_of::device>; };
 
 /// Appends the estimates and names of the strategies `sets` to `a`. `memory`: as in `advise`. Compile-time error if a
-/// rate that a strategy needs is missing.
+/// rate that a strategy needs is missing or out of range.
 template <class task, class... sets> void append_estimates(advice& a, set_list<sets...>, bytes memory) {
   (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0), ...);
   (a.table.push_back(estimated<task, sets>::within(memory)), ...);

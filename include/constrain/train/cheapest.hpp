@@ -51,7 +51,7 @@ template <class task, class set> struct estimated {
   static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};
   static constexpr device_rates rates = rates_of<typename set::target>;
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
-  // 1 if the program is refused or a rate is missing; `sound` or `with_rates_of` reports the error.
+  // 1 if the program is refused, or a rate is missing or out of range; `sound` or `with_rates_of` reports the error.
   static constexpr double seconds = step::failure.ok() && is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
   // Tokens in one step of one rank.
   static constexpr double tokens =
@@ -138,7 +138,7 @@ template <bytes limit, class task, class... sets> struct estimates {
     auto const excess = table[nearest()].peak - limits[nearest()];
     return excess > bytes(1) ? excess : bytes(1);
   }
-  /// `choose`, with a compile-time error if no strategy fits or a rate is missing.
+  /// `choose`, with a compile-time error if no strategy fits, or if a rate is missing or out of range.
   static constexpr int choose_or_refuse() {
     if constexpr (!(estimated<task, sets>::is_rated && ...))
       return (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0) + ...);
