@@ -72,8 +72,8 @@ private:
 
 /// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
 /// (`op_info::row_sums`) and appends the sums of the parts of all gradients next to each other, before the beginning or
-/// end of a loop, or before the first node that reads a gradient or writes one of these gradients. The device merges
-/// these calls into one launch. A program that would become too large does not change.
+/// end of a loop, before the first node that reads a gradient or writes one of these gradients, or at the end of the
+/// program. The device merges these calls into one launch. A program that would become too large does not change.
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);

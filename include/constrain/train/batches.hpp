@@ -11,9 +11,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each step uses the next
-/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). With `tail::drop`,
-/// the last samples of an epoch are skipped if they do not fill a batch. With `tail::pad`, padding takes the place of
-/// samples after the end of an epoch.
+/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). If the last samples
+/// of an epoch do not fill a batch, samples of the next epoch fill it with `tail::carry`, and padding with `tail::pad`;
+/// with `tail::drop`, these last samples are skipped.
 class batch_source {
 public:
   /// `seed`: of the random order. `start`: position of the first batch. `sequences`: sequences in one step on one rank.
