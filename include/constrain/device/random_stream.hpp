@@ -14,10 +14,10 @@ struct random_stream {
   int random_key = 0;          // random key of the node
   std::uint64_t iteration = 0; // index of the current iteration of the enclosing loops, except micro-batches
 
-  /// Four random words, selected by two integers. Only the lower 32 bits of `sample`, `quad` and `step` count.
-  /// `iteration` must be less than 2^40. In dropout, the words are for the elements 4 * quad to 4 * quad + 3 of sample
-  /// `sample` of the global batch; in stochastic rounding, `sample` and `quad` are the upper and the lower half of one
-  /// index.
+  /// Four random words, selected by two integers. Only the lower 32 bits of `sample`, `quad` and `step` count, and only
+  /// the lower 24 bits of `random_key`. `iteration` must be less than 2^40. In dropout, the words are for the elements
+  /// 4 * quad to 4 * quad + 3 of sample `sample` of the global batch; in stochastic rounding, `sample` and `quad` are
+  /// the upper and the lower half of one index.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
     auto const low = [](auto x) { return static_cast<std::uint32_t>(x); };
     auto const key_and_iteration = static_cast<std::uint64_t>(random_key) << 40 ^ iteration;

@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The properties of a value that checked mode (`checked_hooks`) needs.
+/// The properties of a value that checked mode (`checked_hooks`) needs. For a view, `axes` to `covers_all_iterations`
+/// describe the value whose buffer the view uses, and `scaled` is false.
 struct checked_value {
   int tagged_as = -1;                 // index of the value; for a view, index of the value whose buffer the view uses
   axis_list axes;                     // axes along which the value is stacked (one instance per iteration)

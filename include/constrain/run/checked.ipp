@@ -38,8 +38,8 @@ namespace detail {
   return concat({"its bytes hold value %", (found_tag >> 40) - 1, same_value ? " of another iteration" : ""});
 }
 
-/// Throws the `error` for a plan step that writes a non-finite value. `o`: the output. `element`: the value's index in
-/// it.
+/// Throws the `error` for a plan step that writes NaN or infinity. `o`: the output. `element`: the index in `o` of the
+/// first element that is not finite.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
                                                              std::int64_t element) {
   throw error({"checked mode: plan step ", index, " (", s.op->name, ") writes a non-finite value to element ", element,

@@ -53,7 +53,7 @@ private:
   static constexpr std::int64_t result_bytes() {
     return padded_bytes(norm_and_scale(), 1) + padded_bytes(loss(), 1) + padded_bytes(squares(), squares().elements);
   }
-  /// Bytes of all copies to the arena: arrays, hyperparameters, the label count and the step parameters.
+  /// Bytes of all copies to the arena: arrays, hyperparameters, the inverse label count and the step parameters.
   static constexpr std::int64_t input_bytes() {
     auto const& plan = planned_entry::value;
     auto total = padded_bytes(plan.hyper, plan.hyper.elements) + static_cast<std::int64_t>(sizeof(double)) +

@@ -31,10 +31,10 @@ public:
   using device = cuda<architecture>;
 
   /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share; the step
-  /// parameters are stored just before them. `index`: device index; -1: the host thread's current device. `stream`: a
-  /// cudaStream_t of that device, which must outlive the runner; null: the runner makes one. Throws `error` if the
-  /// device does not exist, if the executable has no code for it, if the memory cannot be allocated, and as
-  /// `cuda_stream` and `cuda_context` do.
+  /// parameters are stored just before them. If `scratch` is not 0, `size` - `scratch` must be a multiple of
+  /// `device::alignment`. `index`: device index; -1: the host thread's current device. `stream`: a cudaStream_t of that
+  /// device, which must outlive the runner; null: the runner makes one. Throws `error` if the device does not exist, if
+  /// the executable has no code for it, if the memory cannot be allocated, and as `cuda_stream` and `cuda_context` do.
   runner(bytes size, std::int64_t scratch, int index = -1, void* stream = nullptr)
       : runner(size, scratch, current_device(cuda_device(index)), static_cast<cudaStream_t>(stream)) {}
 

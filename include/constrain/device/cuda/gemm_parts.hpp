@@ -90,7 +90,8 @@ constexpr gemm_extents without_remainder_of_rows(bool a_transposed, bool b_trans
 
 /// The extents of the parts of a GEMM; the last part along a dimension may be smaller. For the limit, cuts lie between
 /// stored rows: C is cut along m; A along k if A is transposed, otherwise along m; B along n if B is transposed,
-/// otherwise along k. A dimension that the limit does not cut is cut before the remainder of padded rows.
+/// otherwise along k. A dimension that the limit does not cut is cut only before a remainder that
+/// `without_remainder_of_rows` removes.
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;
   auto const larger = [](std::int64_t x, std::int64_t y) { return x > y ? x : y; };
@@ -119,7 +120,7 @@ constexpr int gemm_parts(transpose a, transpose b, gemm_extents const& e, gemm_l
 }
 
 /// Whether cuBLASLt can add a bias [n] with elements of `element` bytes: whether the bias of every part, and every bias
-/// of a stack, begins at a multiple of 16 bytes.
+/// of a stack, begins at a multiple of 16 bytes if the first bias does.
 constexpr bool allows_bias(transpose a, transpose b, gemm_extents const& e, std::int64_t element,
                            gemm_limits const& limits = {}) {
   return e.n * element % 16 == 0 && part_of_gemm(a, b, e, limits).n * element % 16 == 0;

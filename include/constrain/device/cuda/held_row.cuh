@@ -18,8 +18,8 @@ template <int n, int packs, class stored> struct held_row {
     for (int k = 0; k < packs; ++k)
       if (column(k) < width) pack[k] = load_stored<n>(row + column(k));
   }
-  /// Calls f(column, values) for this lane's packs of a row that `load` has loaded, with the same `width`. `column`: of
-  /// the first element of the pack. `values`: an array of its n elements as `arithmetic<stored>`.
+  /// Calls f(column, values) for this lane's packs of a row that `load` has loaded, with the same `width`. `column`:
+  /// the column of the pack's first element. `values`: an array of the pack's n elements as `arithmetic<stored>`.
   template <class function> __device__ void for_each_pack(int width, function const& f) const {
     arithmetic<stored> values[n];
     CT_UNROLL

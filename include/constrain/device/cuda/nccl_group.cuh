@@ -73,7 +73,7 @@ public:
   }
   nccl_group(nccl_group const&) = delete;
   nccl_group& operator=(nccl_group const&) = delete;
-  /// Ends the group. Waits, at most until the deadline, until the other ranks end it, too. If the group has failed, or
+  /// Ends the group. Waits, at most `deadline` seconds, for the other ranks to end it. If the group has failed, or
   /// during stack unwinding, aborts instead. All graphs with calls of this group must have been destroyed: NCCL waits
   /// for them.
   ~nccl_group() {
@@ -164,8 +164,8 @@ public:
     check(ncclCommGetAsyncError(comm_, &state), "query its errors");
     if (state != ncclInProgress) check(state, "communicate");
   }
-  /// Marks the group as failed, and throws the `error` of a rank that has waited `seconds` for the others. `what`: the
-  /// action that waited, such as "run the kernels".
+  /// Marks the group as failed, and throws the `error` of a rank that has waited `seconds` for the others; if the group
+  /// has failed before, the error names the first cause. `what`: the action that waited, such as "run the kernels".
   [[noreturn, gnu::cold]] void throw_timeout(char const* what, double seconds) {
     char text[32];
     std::snprintf(text, sizeof text, "%.3g", seconds);
@@ -218,8 +218,8 @@ private:
     if (status != ncclInProgress) check(status, "enqueue a call");
   }
 
-  /// Waits until NCCL has accepted the call that returned `status`: before that, no call and no other work on the
-  /// stream is allowed.
+  /// Waits until NCCL has accepted the call that returned `status`: NCCL allows no other call and no other work on the
+  /// stream before that. Marks the group as failed, and throws `error`, if NCCL fails or after the deadline.
   void wait_until_accepted(ncclResult_t status, char const* what) {
     waited_time waited;
     watchdog::wait const guard(what, deadline_ + call_timeout);
@@ -240,7 +240,7 @@ private:
     if (failed_) throw error({"NCCL: the devices of the ranks are no longer connected: ", reason_});
   }
 
-  /// Throws `error` if NCCL failed, and marks the group as failed.
+  /// If NCCL failed, marks the group as failed and throws `error`.
   void check(ncclResult_t status, char const* what) {
     if (status == ncclSuccess) return;
     mark_failed(concat({"NCCL could not ", what, " on rank ", rank_, " of a group of ", size_,

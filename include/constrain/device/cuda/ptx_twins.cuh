@@ -10,7 +10,7 @@
 /// The tensor-core instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments follow the
 /// PTX ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). Outside CUDA compilation, these functions
 /// replace the instructions; tests compare the instructions of a device with the functions. All 32 lanes of a warp must
-/// call a function together.
+/// together call the functions that exchange data: those that load, copy or multiply.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 
 /// The mask of all lanes of a warp.

@@ -190,7 +190,7 @@ constexpr kernel_needs needs_of_sum_columns(std::int64_t rows, std::int64_t colu
 
 /// y = the sums of the columns of a matrix [rows, columns], whose elements `f` computes (column_sums_kernel), n at a
 /// time; n must divide `columns`. y is [columns], the sums over all rows, or [parts, columns]. If `add`, sums over all
-/// rows are added to y; `add` does not apply to [parts, columns]. Sums over all rows are summed in parts that depend
+/// rows are added to y; `add` does not apply to [parts, columns]. A sum over all rows is computed in parts that depend
 /// only on the shape, so the result is reproducible. The call must have the scratch memory that `needs_of_sum_columns`
 /// returns. Throws `error` if a launch fails.
 template <int n, class function, class real>

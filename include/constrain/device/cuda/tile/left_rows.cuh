@@ -29,7 +29,7 @@ public:
 private:
   tile const& source_;
   int first_;
-  // the address that this lane passes to ldmatrix for rows [0, 16) and columns [0, 16)
+  // the address that this lane passes to ldmatrix for rows [first, first + 16) and columns [0, 16) of the tile
   ptx::shared_address lane_address_;
 };
 
@@ -62,7 +62,7 @@ template <class half, int rows> class half_held_rows {
 public:
   static constexpr int columns = 2 * half::columns;
 
-  /// `right` remains in shared memory, and this object refers to it.
+  /// The tile of `right` must outlive this object.
   __device__ half_held_rows(tile_rows<half, rows> const& right) : right_(right) {}
   /// Loads the rows of the left tile into registers.
   __device__ void load(tile_rows<half, rows> const& left) { left_.load(left); }

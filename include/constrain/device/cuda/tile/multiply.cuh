@@ -12,9 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether tensor cores multiply elements of this type.
 template <class element> inline constexpr bool for_tensor_cores = sizeof(element) == 2;
 
-/// Adds to c, on tensor cores, the terms of a b^T from columns [16 k_block, 16 k_block + 16) of a and b; for block 0,
-/// sets c to `start` plus these terms. `lane_address`: the result of `lane_address_of_transposed(b)`. Other arguments
-/// as in `multiply_transposed`.
+/// Adds to c, on tensor cores, the terms of a b^T from columns [16 k_block, 16 k_block + 16) of a and b. If `k_block`
+/// is 0, sets c to `start` plus these terms. `lane_address`: the result of `lane_address_of_transposed(b)`. Other
+/// arguments as in `multiply_transposed`.
 template <class tile, class accumulate, int rows, int columns, class left_rows, class function>
 __device__ void multiply_transposed_block(strip<accumulate, rows, columns>& c, left_rows const& a,
                                           ptx::shared_address lane_address, int first, int k_block,

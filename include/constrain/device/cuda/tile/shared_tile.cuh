@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class T> struct matrix_view {
   T* data = nullptr;       // the first element of the submatrix
   std::int64_t stride = 0; // elements from one row of the matrix to the next
-  int rows = 0;            // rows of the submatrix that are in the matrix
-  int columns = 0;         // columns of the submatrix that are in the matrix
+  int rows = 0;            // rows of the submatrix that are in the matrix; 0 or less: none
+  int columns = 0;         // columns of the submatrix that are in the matrix; 0 or less: none
   bool aligned = false;    // whether each row of the submatrix begins and ends at a multiple of 16 bytes
 };
 

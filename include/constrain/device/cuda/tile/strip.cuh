@@ -57,7 +57,8 @@ template <class real_, int rows_, int columns_> struct strip {
       for (int i = 0; i < columns / 4; ++i) f(values[line / 2][i / 2][line % 2 * 2 + i % 2], line, column(i));
     }
   }
-  /// Writes the elements to rows [first, first + rows) of a tile. `first`: a multiple of 8.
+  /// Rounds the elements to the tile's type, and writes them to rows [first, first + rows) and columns [0, columns) of
+  /// the tile. `first`: a multiple of 8.
   template <class tile> __device__ void write(tile& to, int first) {
     using element = typename tile::element;
     if constexpr (sizeof(element) == 2) {
