@@ -71,7 +71,8 @@ template <class T, class... pointers> bool takes_packs(std::int64_t columns, poi
 /// n consecutive elements in their stored type. A kernel that loads several packs before it uses the first has more
 /// loads in flight.
 template <int n, class T> struct stored_pack {
-  /// Whether `units` are pairs, as for an even number of 16-bit elements. Pairs take fewer instructions to convert.
+  /// Whether `units` are pairs: true for an even number of fp16 or bf16 elements. Pairs take fewer instructions to
+  /// convert.
   static constexpr bool in_pairs = is_narrow_type<T> && n % 2 == 0;
   /// A pair of elements, the first in the lower half, or an element.
   using unit = std::conditional_t<in_pairs, std::uint32_t, T>;

@@ -58,7 +58,7 @@ template <class function> __device__ auto thread_state(function const& f) {
 
 } // namespace detail
 
-/// The rows of a matrix, split into parts: part i holds the rows from begin(i) to begin(i + 1).
+/// The rows of a matrix, split into nearly equal parts: part i holds the rows [begin(i), begin(i + 1)).
 class row_partition {
 public:
   /// `rows`, `parts`: numbers of rows and of parts; at least one part.
