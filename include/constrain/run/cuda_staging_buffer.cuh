@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the run. Only the calls with a stream parameter use the stream, so a buffer can outlive the stream.
 class cuda_staging_buffer final : public pending_results {
 public:
-  /// `inputs`, `results`: bytes, at least 1 together. `device` must be the current device. Throws `error` if CUDA
-  /// fails.
+  /// `inputs`, `results`: bytes, at least 1 together; each copy takes a multiple of 8 bytes. `device` must be the
+  /// current device. Throws `error` if CUDA fails.
   cuda_staging_buffer(cuda_device device, std::int64_t inputs, std::int64_t results)
       : device_(device), input_capacity_(inputs), results_begin_((inputs + 7) / 8 * 8),
         memory_(results_begin_ + results) {}
@@ -38,7 +38,8 @@ public:
     return to;
   }
   /// Enqueues a copy of the first `count` elements of a result from the arena into the buffer. `arena`: the arena's
-  /// first byte. All copies since `begin` must fit into the buffer's bytes for results. Throws `error` if CUDA fails.
+  /// first byte. All copies since `begin`, each of `padded_bytes` bytes, must fit into the buffer's bytes for results.
+  /// Throws `error` if CUDA fails.
   void copy_result(std::byte const* arena, host_view const& result, std::int64_t count, cudaStream_t stream) {
     auto const bytes = static_cast<std::size_t>(count * size_of(result.type));
     cuda_check(

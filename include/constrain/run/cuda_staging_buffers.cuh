@@ -24,9 +24,9 @@ public:
   cuda_staging_buffers& operator=(cuda_staging_buffers const&) = delete;
 
   /// Begins to enqueue a run: waits for the second-to-last enqueued run, and takes its buffer. Until `end` or
-  /// `abandon`, copies to the arena go through the buffer, so that they do not wait. `inputs`: bytes of all these
-  /// copies; `results`: bytes of the results. Each must be the same in every call, since the first call allocates both
-  /// buffers. Throws `error` if CUDA fails.
+  /// `abandon`, copies to the arena go through the buffer, so that they do not wait. `inputs`, `results`: bytes of all
+  /// these copies, and of all results, each padded to a multiple of 8. Both numbers must be the same in every call,
+  /// since the first call allocates both buffers. Throws `error` if CUDA fails.
   void begin(std::int64_t inputs, std::int64_t results) {
     current_device const here(stream_.device());
     for (auto& buffer : buffers_)

@@ -44,8 +44,8 @@ template <> struct kernel<op::correct_predictions, cpu> {
 template <> struct kernel<op::correct_predictions_parts, cpu> {
   /// The data that each rank sends for each row.
   struct local_maximum {
-    double logit;       // the maximum logit of the rank's classes
-    double class_index; // the class of this logit; -1: all logits of the rank are NaN
+    double logit;       // the maximum logit of the rank's classes; 0 if `class_index` is -1
+    double class_index; // the class of this logit; -1: the rank has no classes, or all its logits are NaN
   };
 
   template <class stored>

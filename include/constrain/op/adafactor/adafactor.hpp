@@ -21,7 +21,8 @@ struct adafactor_step {
 /// op::tensor_scale), the `step_hyperparameters` of `optimizer` as bytes, the parameter, the row averages [..., rows]
 /// and column averages [..., columns] (moving averages of the squared gradient's mean over each row and each column),
 /// and the first moment, if there is one. Outputs: the new parameter, the new row and column averages, scratch [...,
-/// columns], and the new first moment, if there is one. op::assign stores the outputs, unless scale is 0.
+/// columns], and the new first moment, if there is one. op::assign stores all outputs except scratch, unless scale
+/// is 0.
 template <class optimizer> struct adafactor_factored {
   using options = update_options;
   static constexpr char const* name = "adafactor_factored";
@@ -37,9 +38,10 @@ template <class optimizer> struct adafactor_factored {
   }
 };
 
-/// Adafactor for a parameter with fewer than two dimensions: one second moment per element. Inputs: the first three as
-/// for adafactor_factored, then the parameter, the second moment, and the first moment, if there is one. Outputs: the
-/// new parameter, the new second moment, and the new first moment, if there is one.
+/// Adafactor (Shazeer & Stern 2018, algorithm 5) for a parameter with fewer than two dimensions: one second moment per
+/// element. Inputs: the first three as for adafactor_factored, then the parameter, the second moment, and the first
+/// moment, if there is one. Outputs, which op::assign stores unless scale is 0: the new parameter, the new second
+/// moment, and the new first moment, if there is one.
 template <class optimizer> struct adafactor_unfactored {
   using options = update_options;
   static constexpr char const* name = "adafactor_unfactored";

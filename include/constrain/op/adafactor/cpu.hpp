@@ -154,7 +154,7 @@ template <class real, bool first_moment> struct adafactor_store {
   real *new_weight, *new_average;
   real keep, beta1; // keep: 1 - rate * weight_decay
 
-  /// Stores new weight i. `update`: the element's update times the step size.
+  /// Stores new weight i. `update`: the element's update times `clipped_rate` (adafactor_matrix::update).
   void operator()(std::int64_t i, real update) const {
     if constexpr (first_moment) {
       update = beta1 * average[i] + (1 - beta1) * update;

@@ -9,7 +9,7 @@ namespace detail {
 /// The number of parts in which `count` elements are summed, at most 1024. It depends only on the count, so that sums
 /// are reproducible.
 constexpr std::int64_t adafactor_parts(std::int64_t count) {
-  // `part_elements`: elements of a part, unless there would be more than `max_parts` parts.
+  // `part_elements`: maximum number of elements of a part, unless there would be more than `max_parts` parts.
   constexpr std::int64_t part_elements = 4 * cuda_threads, max_parts = 1024;
   auto const parts = (count + part_elements - 1) / part_elements;
   return parts < max_parts ? parts : max_parts;

@@ -29,8 +29,8 @@ template <class real> struct adafactor_elements {
   real *new_weight, *new_average;
 
   /// Stores n consecutive weights from element i on: the decayed weight minus its update or, with a first moment, minus
-  /// the moving average of the updates. `update`: the updates times the step size; overwritten if there is a first
-  /// moment.
+  /// the moving average of the updates. `update`: the updates times `adafactor_sizes::clipped_rate`; overwritten if
+  /// there is a first moment.
   template <bool first_moment, int n>
   __device__ void store(std::int64_t i, op::adafactor_step const& h, double rate, real (&update)[n]) const {
     auto const keep = static_cast<real>(1 - rate * h.weight_decay), beta1 = static_cast<real>(h.beta1);

@@ -215,8 +215,8 @@ constexpr inferred shapes_in_qkv(operand_types const& in, attention_options cons
   return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
 }
 
-/// Declares the range of a mask's elements, which the trainer checks: lengths from 0 to the number of tokens of q, or
-/// positions below this number.
+/// Declares the range of a mask's elements, which trainers and inference objects check: lengths from 0 to the number of
+/// tokens of q, or positions from 0 to below this number.
 constexpr void limit_mask(value q, value mask, attention_options const& o) {
   if (q.shape().rank == 3) mask.owner().program.limit(mask.where(), q.shape().extent[1] + (o.documents ? 0 : 1));
 }

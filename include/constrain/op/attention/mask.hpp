@@ -23,7 +23,7 @@ template <class index, bool documents = true> class attention_mask;
 /// not copied. `has_documents`: whether `values` holds positions.
 template <class index> struct attention_masks {
   index tokens;    // of a sequence; the tokens of all sequences must fit `index` too
-  index reach;     // how far back a query attends: the distance of the furthest token in the window
+  index reach;     // how far back a query attends: distance of the furthest token in the window; `tokens`: no limit
   index lookahead; // how far ahead a query attends: 0 with a causal mask, else `reach`
   bool has_documents;
   std::int32_t const* values; // [sequences]: lengths, or [sequences, tokens]: positions in documents; null: neither
