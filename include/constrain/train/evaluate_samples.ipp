@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fills all rows with the samples `first`, `first` + 1, ... Rows after the last sample are padded or, if padding is
-/// not possible, repeat the last sample.
+/// Fills all rows with the samples `first`, `first` + 1, ... Rows after the last sample are padded or, if padding could
+/// change results (`sample_set::pads`), repeat the last sample.
 CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, batch_buffer& to) {
   from.view(rows, to);
   auto const last = from.size() - 1;
@@ -37,7 +37,7 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
   sum.loss -= last_sums.loss * share;
   sum.correct -= last_sums.correct * share;
   sum.tokens -= last_sums.tokens / rows * surplus;
-  for (std::size_t i = 0; i < last_sums.class_counts.size(); ++i) // empty without a valid label
+  for (std::size_t i = 0; i < last_sums.class_counts.size(); ++i) // empty without a valid label or metrics
     sum.class_counts[i] -= last_sums.class_counts[i] / static_cast<double>(rows) * static_cast<double>(surplus);
   return sum;
 }

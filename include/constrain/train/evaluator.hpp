@@ -23,7 +23,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The common base of a trainer and an inference object: evaluation, prediction, generation, parameters, settings and
-/// ranks. `entries_`: the entry programs, constrain::entries or inference_entries.
+/// ranks. `entries_`: the entry programs, constrain::entries or inference_entries. In a trainer with
+/// optimizer::averaged, `evaluate`, `predict` and `generate` use the averages in place of the weights. If several ranks
+/// hold a tensor together, these functions are collective and also throw the errors of `ranks::check_same_work`.
 template <class entries_> class evaluator {
 public:
   using entries = entries_;
@@ -31,9 +33,9 @@ public:
   using policy_set = typename entries::policies;
   using real = typename entries::real; // type of the logits that predict returns
 
-  /// The loss and accuracy over all samples of a corpus or of examples, without dropout. Every rank evaluates all
-  /// samples. The training state does not change. Throws `error` if the data does not fit the model or the objective,
-  /// or has no valid label.
+  /// The loss, accuracy and metrics over all samples of a corpus or of examples, without dropout. Every rank evaluates
+  /// all samples. The training state does not change. Throws `error` if the data does not fit the model or the
+  /// objective, cannot be read, or has no valid label.
   template <data::is_dataset dataset> evaluation evaluate(dataset const& d) {
     return *evaluate(d, [] { return false; });
   }
@@ -54,8 +56,8 @@ public:
     return sum ? std::optional(result_of(*sum)) : std::nullopt;
   }
 
-  /// The loss and accuracy over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list of
-  /// arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: for
+  /// The loss, accuracy and metrics over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list
+  /// of arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: for
   /// causal_lm the shape of the inputs, for classification [n, sequences], or a list of arrays. `which`: labels::shift
   /// if the labels are the inputs themselves, which are then shifted by one token. Throws `error` as `trainer::batch`
   /// does, and if no label is valid.
@@ -163,7 +165,7 @@ public:
 protected:
   using engine = detail::engine<entries>;
 
-  /// Forms the groups of ranks, and chooses their devices. Throws `error` as `find_ranks` and `choose_device` do.
+  /// Forms the groups of ranks, and chooses this rank's device. Throws `error` as `find_ranks` and `choose_device` do.
   explicit evaluator(run_options const& run)
       : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {
     engine_.choose_device(run.cuda_device, *ranks_.world);
@@ -191,8 +193,9 @@ protected:
     else return {};
   }
 
-  /// Waits until at most `maximum_open` enqueued steps are incomplete. Updates the training state with the results of
-  /// all complete steps. Throws the `error` of a step that failed on the device.
+  /// Removes steps from `open_steps_`, the oldest first, until at most `maximum_open` remain and no ticket has waited
+  /// for the oldest of these. Waits for each removed step, and updates the training state with its result. Throws the
+  /// `error` of a step that failed on the device; this step is not removed.
   void synchronize([[maybe_unused]] int maximum_open = 0) const {
     if constexpr (engine::is_asynchronous)
       for (; open_steps_.must_wait(maximum_open); open_steps_.pop()) record_result(open_steps_.oldest().wait());

@@ -221,7 +221,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     throw error(
         {caller, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", remedy});
   // Padding changes no result if all arrays of labels hold integers, the first one may hold ignored labels, and the
-  // objective ignores the rows of these labels.
+  // objective ignores the rows of these labels. The last condition is assumed: this function cannot check it.
   auto const first = static_cast<int>(examples.inputs().size());
   if (examples.masks()) detail::check_masks(caller, *examples.masks(), arrays[0], arrays[first]);
   bool pads = arrays[first].port->ignorable;

@@ -47,11 +47,11 @@ namespace detail {
 
 } // namespace detail
 
-/// A trainer's plan as text tables: policies, batch, dtypes, parameters (role, shape, size and weight decay), memory by
-/// part, arena bytes of each entry program, work of a step, and the number of nodes of the step program after each
-/// pass. On a GPU, the text also has an estimate of the time of a step by op, if `rates_of` has the rates, and lists
-/// any GEMM dimensions that slow tensor cores down. With `programs`, the text also has the step program after each
-/// pass.
+/// A trainer's plan as text tables: policies, batch of one rank, dtypes, parameters (role, shape, size and weight
+/// decay), memory by part, arena bytes of each entry program (up to the end of its buffers), work of a step, and the
+/// number of nodes of the step program after each pass. On a GPU, the text also has an estimate of the time of a step
+/// by op, if `rates_of` has the rates, and lists any GEMM dimensions that slow tensor cores down. With `programs`, the
+/// text also has the step program after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;
   using detail::formatted;

@@ -18,8 +18,9 @@ struct batch_needs {
 };
 
 /// A batch that views the caller's arrays, whose number, types and lengths must have been checked. `caller`: the first
-/// words of every error. `which`: whether to shift the labels (into a copy). Throws `error` for invalid values, for
-/// labels that should be shifted but are not, and for labels that cannot be shifted as requested.
+/// words of every error. `which`: whether to shift the labels (into a copy). Throws `error` if `which` is not an
+/// enumerator, for invalid values, for labels that should be shifted but are not, and for labels that cannot be shifted
+/// as requested.
 batch batch_of_arrays(char const* caller, array_list const& inputs, array_list const& labels, constrain::labels which,
                       batch_needs const& needed);
 
@@ -32,7 +33,8 @@ batch batch_of_step(array_list const& inputs, array_list const& labels, constrai
 /// of `kind`. `ports`: the ports of one micro-batch.
 array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& arrays, std::size_t index);
 
-/// Throws `error` unless batch `b` has the arrays that a step needs and a valid ticket.
+/// Throws `error` unless batch `b` has a valid ticket, the arrays that a step needs and, if the length of its sequences
+/// is known, `needed.tokens` tokens per sequence.
 void check_batch(batch const& b, batch_needs const& needed);
 
 /// Copies the arrays of a run into the arena, in the types of their ports, and range-checks integers, since kernels do
@@ -49,7 +51,8 @@ public:
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
   /// Copies `from`, one array for each label port, to these ports. Sets valid[i] to the number of labels other than
-  /// `ignored_label` in micro-batch i of the first label port. Returns the sum.
+  /// `ignored_label` in micro-batch i of the first label port. Returns the sum. Without a label port, returns 0 and
+  /// leaves `valid` unchanged.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

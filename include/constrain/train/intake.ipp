@@ -90,7 +90,7 @@ CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtyp
                  needed.tokens, advice});
 }
 
-/// Writes floating-point numbers, converted to the dtype of the tensor.
+/// Writes the floating-point numbers `from` to the tensor `to` in the arena, converted to the tensor's dtype.
 [[gnu::cold]] CONSTRAIN_INLINE void write_floats(arena& memory, host_view const& to, array_view from) {
   auto const* const source = from.bytes().data();
   auto const count = static_cast<std::int64_t>(from.size());

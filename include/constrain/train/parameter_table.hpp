@@ -28,7 +28,7 @@ struct tensor_info {
   std::int64_t tensor_ranks = 1;        // number of ranks in a tensor group
   int divided = -1;                     // dimension divided over a tensor group's ranks; -1: none
   part_list parts;                      // if divided: extents of a rank's ranges of the dimension, one range per part
-  std::int64_t unused = 0;              // if divided: elements of this dimension that the last rank's range lacks
+  std::int64_t unused = 0;              // if divided: indices by which the last rank's range is shorter than the others
   dtype type = dtype::f32;              // of an element
   std::int64_t iterations = 1;          // product of the iterations of all repeats (model loops) around the parameter
   bool stacked = false;                 // whether the parameter is inside a repeat

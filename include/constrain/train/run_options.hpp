@@ -23,10 +23,10 @@ enum class reduce {
   fast     // with NCCL's own reductions, in an order that NCCL chooses
 };
 
-/// A run's options besides the optimizer's hyperparameters. The trainer's constructor throws `error` for a field out of
-/// range. All fields except `.measure_memory`, `.cuda_device` and `.cuda_stream` must be equal on all ranks. Dropout,
-/// maximum norm and loss scale are settings: `trainer::set` changes them, and `trainer::load` restores them from the
-/// saved run.
+/// A run's options besides the optimizer's hyperparameters. The constructor of a trainer or an inference object throws
+/// `error` for a field out of range. All fields except `.measure_memory`, `.cuda_device` and `.cuda_stream` must be
+/// equal on all ranks. Dropout, maximum norm and loss scale are settings: `trainer::set` changes them, and
+/// `trainer::load` restores them from the saved run.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples, dropout and stochastic rounding
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping;

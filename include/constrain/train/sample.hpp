@@ -50,8 +50,8 @@ public:
   /// Throws `error` for a temperature that is negative or not finite, or a negative `top_k`.
   explicit sampler(generate_options const& options);
 
-  /// Draw number `n`, counted from 0: samples one of `classes` tokens, at least 1. `logits`: an array of `classes`
-  /// elements. Among tokens with equal logits, the token with the lower id ranks first. Throws `error` if a logit is
+  /// Draw number `n`, counted from 0: samples one of `classes` tokens. `logits`: an array of `classes` elements, at
+  /// least 1. Among tokens with equal logits, the token with the lower id ranks first. Throws `error` if a logit is
   /// NaN or +infinity, or if all are -infinity.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     logits_.resize(classes);
