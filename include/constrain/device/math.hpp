@@ -329,7 +329,7 @@ template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real sigmoid(real x) no
 
 /// Fast sigmoid for x * sigmoid(x). The host's float version returns 0 below -88.4 and does not propagate NaN (the
 /// product does); its error is 2.47 ulp for magnitudes up to 87. On CUDA devices, the float version returns 0 below
-/// -87.3, and computes with approximate instructions (`exp_or_zero`, and rcp.approx.ftz, with an error of 1 ulp). The
+/// -87.4, and computes with approximate instructions (`exp_or_zero`, and rcp.approx.ftz, with an error of 1 ulp). The
 /// double versions are the same as `sigmoid`.
 template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real gate(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) {

@@ -108,7 +108,8 @@ public:
     });
   }
   /// All-gather of `count` elements per rank: full[r * count + i] = shard[i] of rank r. `shard` may be this rank's
-  /// range of `full`, and must not overlap the other ranges. Throws `error` if NCCL fails.
+  /// range of `full`, and must not overlap the other ranges. Throws `error` if NCCL fails. If `count` is 0, does
+  /// nothing, even after a failure.
   template <class stored> void all_gather(cudaStream_t stream, stored const* shard, std::int64_t count, stored* full) {
     if (count == 0) return;
     enqueue("all-gather", [&] {

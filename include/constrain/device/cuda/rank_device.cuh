@@ -47,7 +47,7 @@ inline int device_of_rank(int requested, communicator& world) {
   int index = requested, count = 0;
   std::vector<detail::device_identity> identities(static_cast<std::size_t>(world.size()));
   agreed(world, joint_call::construction, [&] {
-    cuda_device const probe(requested == -1 ? 0 : requested); // refuses an index below -1
+    cuda_device const probe(requested == -1 ? 0 : requested); // throws unless the device exists
     cuda_check(cudaGetDeviceCount(&count), "count the devices");
     if (requested == -1) index = rank_on_node % count;
     identities[static_cast<std::size_t>(world.rank())] = detail::identify_device(index);
