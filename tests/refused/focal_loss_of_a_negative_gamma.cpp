@@ -1,4 +1,4 @@
-// refused: ct::focal_loss: gamma is not a finite number of at least 0; give one, for example 2
+// refused: ct::focal_loss: gamma is negative or not finite; give a finite number of at least 0, for example 2
 // shows: gamma_is_out_of_range
 // diagnosis: refused, line, 0, 0, 0
 #include <constrain/constrain.hpp>

@@ -1,3 +1,4 @@
+#include "sentence.hpp"
 #include "temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
@@ -113,6 +114,20 @@ TEST_CASE("fit goes on after a load and saves on the way") {
   auto const result = ct::fit(second, text, {.steps = 9, .log = nullptr});
   CHECK(result.steps == 9);
   CHECK(bytes_of(second) == bytes_of(whole));
+}
+
+TEST_CASE("resume: a directory with other files has no saved run, and a copy without its manifest is damaged") {
+  ct::test::temporary_directory const directory;
+  using trainer = ct::trainer<task>;
+  auto const run_directory = directory / "run";
+  std::filesystem::create_directories(run_directory + "/records");
+  ct::test::write_file(run_directory + "/train.log", "the job was killed before it saved");
+  trainer t({.learning_rate = 1e-2f}, run);
+  CHECK_FALSE(t.resume(run_directory));
+  t.save(directory / "saved");
+  std::filesystem::copy_file(directory / "saved/model.safetensors", run_directory + "/model.safetensors");
+  CHECK(ct::test::sentence([&] { t.resume(run_directory); }) ==
+        "'" + run_directory + "' has no manifest.json, so no save was finished there; use another directory");
 }
 
 TEST_CASE("resume takes up what is there, and nothing where nothing is") {

@@ -12,8 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// The number of samples in a corpus of `tokens` tokens. With T = `context`, sample s has the inputs [s T, s T + T) and
 /// the labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used. Throws `error` if
-/// `context` is below 1 or the corpus is too short for one sample. `caller`: the call and, if it has several corpora,
-/// the option, such as "fit, .validation", with which the latter error begins; empty: it begins with "the corpus".
+/// `context` is below 1 or the corpus is too short for one sample. `caller`: the start of the error for a short corpus,
+/// which is the name of the call and, if the call takes several corpora, of the option, such as "fit, .validation";
+/// empty: that error begins with "the corpus".
 constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context, std::string_view caller = {}) {
   if (context < 1) throw error({"a context of ", context, " tokens is too short; give at least 1"});
   if (tokens <= context)
@@ -23,9 +24,9 @@ constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context, std::s
   return (tokens - 1) / context;
 }
 
-/// A random permutation of [0, count) in constant memory: a Feistel network over [0, p), where p is the smallest power
-/// of four that is at least `count`, with Philox as its round function. The network is applied repeatedly until the
-/// result is below `count` (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Equal
+/// A random permutation of [0, count) that needs O(1) memory: a Feistel network over [0, p), where p is the smallest
+/// power of four that is at least `count`, with Philox as its round function. The network is applied repeatedly until
+/// the result is below `count` (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). Equal
 /// (seed, epoch, count) give the same permutation on every machine.
 class permutation {
 public:

@@ -15,10 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// of each file. The files stay readable through this object even if a later save replaces the directory.
 class directory_reader {
 public:
-  /// Whether there is something to read: `path` is a directory with an entry that is not hidden, or `path` does not
-  /// exist and an interrupted save left the directory '.<name>.previous' beside `path`. A symbolic link counts as the
-  /// path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL byte, or if it does
-  /// not exist and does not end in a name.
+  /// Whether there is something to read: `path` is a directory with a manifest or, so that a damaged copy is not
+  /// overlooked, with a safetensors file; or `path` does not exist and an interrupted save left the directory
+  /// '.<name>.previous' beside `path`. A symbolic link counts as the path that it refers to. Does not check the
+  /// content. Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
   /// Opens and checks the directory `path`. If it does not exist, reads '.<name>.previous' (see `finds`) instead.

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE bool directory_reader::finds(std::string const& path) {
   for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
-    if (!name.starts_with('.')) return true;
+    if (name == manifest_name || name.ends_with(".safetensors")) return true;
   return !previous_of(path).empty();
 }
 

@@ -71,9 +71,9 @@ struct program {
   }
   /// Makes `r` a result that the host reads under this name.
   constexpr void set_result(char const* port_name, ref r) { set_port({port_kind::result, {.name = port_name}, r}); }
-  /// Limits the integers of `r`, which an op uses as indices. If the host writes `r`, the integers must be in
-  /// [0, limit); the trainer checks them. The smallest of several limits applies. `ignores`: whether the op skips each
-  /// `ignored_label`. The host may pass `ignored_label` only if all ops that limit `r` skip it.
+  /// Limits the integers of `r`, which an op uses as indices. If the host writes `r`, the integers must be in [0,
+  /// limit); trainers and inference objects check them. The smallest of several limits applies. `ignores`: whether the
+  /// op skips each `ignored_label`. The host may pass `ignored_label` only if all ops that limit `r` skip it.
   constexpr void limit(ref r, std::int64_t limit, bool ignores = false) {
     for (auto& p : ports) {
       if (p.kind == port_kind::result || p.where != r) continue;

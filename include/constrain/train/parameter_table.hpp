@@ -80,7 +80,7 @@ struct parameter_info : tensor_info {
 /// An optimizer state. Its name is unique within its parameter, for example "exp_avg".
 struct state_info : tensor_info {
   int parameter = 0;                  // index of the parameter that the state belongs to
-  bool is_average = false;            // whether this state is a moving average of the parameter, initially a copy of it
+  bool is_average = false;            // whether this state is the average of the parameter (`update_rule::average`)
   bool resets_with_parameter = false; // whether setting the parameter's value resets this state (average, compensation)
 };
 

@@ -10,10 +10,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The estimated time of one run of a program by op, as text: for each op, its calls, its milliseconds, its share of
-/// the program's time, and the share of its time in compute-bound calls. The ops that take longest come first, and
-/// the last line, "all", has the totals. `tf32`: whether fp32 GEMMs use TF32. Empty if a rate that the estimate needs
-/// is unknown or out of range (`estimated_seconds`).
+/// A text table of the estimated time that each op takes in one run of a program: its calls, its milliseconds, its
+/// share of the program's time, and the share of its time in compute-bound calls. The ops that take longest come first,
+/// and the last line, "all", has the totals. `tf32`: whether fp32 GEMMs use TF32. Empty if a rate that the estimate
+/// needs is unknown or out of range (`estimated_seconds`).
 [[gnu::noinline, gnu::cold]] inline std::string time_table(program const& p, device_rates const& rates, bool tf32) {
   struct op_time {
     std::string_view name;
@@ -43,7 +43,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   for (auto const i : order)
     text +=
         formatted("  %-34s %6.0f calls %10.3f ms %5.1f %%   %3.0f %% in arithmetic\n", std::string(ops[i].name).c_str(),
-                  ops[i].calls, ops[i].seconds * 1e3, 100 * ops[i].seconds / total.seconds,
+                  ops[i].calls, ops[i].seconds * 1e3, total.seconds > 0 ? 100 * ops[i].seconds / total.seconds : 0,
                   ops[i].seconds > 0 ? 100 * ops[i].compute_bound_seconds / ops[i].seconds : 0);
   return text;
 }

@@ -72,9 +72,10 @@ template <class vector, class real>
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
 /// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Prefetches a few cache lines of c and
-/// `prefetch` every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b wait. The
-/// function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more would spill
-/// a register. Only the conversion of float16 needs more; even so, packing such a B in a separate pass is slower.
+/// of the next block of B every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b
+/// wait. The function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more
+/// would spill a register. Only the conversion of float16 needs more; even so, packing such a B in a separate pass is
+/// slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,

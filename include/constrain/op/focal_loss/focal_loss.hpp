@@ -43,11 +43,13 @@ struct focal_loss {
   /// the numbers of labels.
   template <diagnosis d> struct labels_do_not_fit_the_logits {
     static_assert(d.ok(), "ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels "
-                          "[...]");
+                          "[...]; there are `expected` rows and `got` labels; change the shape of one of them, or "
+                          "declare the labels with .type = ct::port_type::ids");
   };
   /// Refused: a gamma that is negative or not finite.
   template <diagnosis d> struct gamma_is_out_of_range {
-    static_assert(d.ok(), "ct::focal_loss: gamma is not a finite number of at least 0; give one, for example 2");
+    static_assert(d.ok(),
+                  "ct::focal_loss: gamma is negative or not finite; give a finite number of at least 0, for example 2");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

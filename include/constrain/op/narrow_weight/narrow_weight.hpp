@@ -7,11 +7,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Rounds each element x of an updated weight (fp32) to one of its two bf16 neighbors, below and above. The probability
-/// of rounding up is (x - below) / (above - below), so the expected value is x, and small updates are not lost on
-/// average (Zamirai et al. 2021, "Revisiting BFloat16 Training"). An x that is a bf16 value keeps its value. The random
-/// bits depend only on seed, step, parameter, iteration and the index of the element in the full tensor or, if a tensor
-/// group divides the parameter, in the concatenation of the ranks' ranges. Inputs: the weight and norm_and_scale [2]
-/// (op::clip_coefficient or op::tensor_scale). If scale is 0, the output keeps its value.
+/// of rounding up is (x - below) / (above - below), so the expected value is x (unless its magnitude exceeds the
+/// largest bf16 value), and small updates are not lost on average (Zamirai et al. 2021, "Revisiting BFloat16
+/// Training"). An x that is a bf16 value keeps its value. The random bits depend only on seed, step, parameter,
+/// iteration and the index of the element in the full tensor or, if a tensor group divides the parameter, in the
+/// concatenation of the ranks' ranges. Inputs: the weight and norm_and_scale [2] (op::clip_coefficient or
+/// op::tensor_scale). If scale is 0, the output keeps its value.
 struct round_stochastically {
   struct options {
     int parameter = 0;         // index among the trained parameters: part of the random key

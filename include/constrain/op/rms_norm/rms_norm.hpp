@@ -15,8 +15,8 @@ namespace op {
 
 /// The gradient of op::rms_norm: computes dx and dweight from dy, x, weight and the rstd of each row. dweight is
 /// [width], or [parts, width] if row_sum_options::parts is not 0. It is summed in chunks of rows that depend only on
-/// the shape. The first write in a run of the program overwrites dweight; later writes add to it. On the CPU, output 2
-/// [chunks, width] is scratch for the sums of the chunks; CUDA kernels do not use it.
+/// the shape. Without parts, the first write in a run of the program overwrites dweight; later writes add to it. On the
+/// CPU, output 2 [chunks, width] is scratch for the sums of the chunks; CUDA kernels do not use it.
 struct rms_norm_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "rms_norm_gradient";
