@@ -1,4 +1,4 @@
-// refused: ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels [...]; there are `expected` rows and `got` labels; change the shape of one of them, or declare the labels with .type = ct::port_type::ids
+// refused: ct::focal_loss needs one integer label per row of logits: logits [..., classes], labels [...]; there are
 // shows: labels_do_not_fit_the_logits
 // diagnosis: refused, line, 0, 8, 256
 #include <constrain/constrain.hpp>
