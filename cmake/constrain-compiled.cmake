@@ -1,5 +1,6 @@
-# The companion library: the functions that depend on no trainer (files, JSON, saved runs, logs), compiled once instead
-# of in every translation unit. Results are the same with and without it.
+# The companion library: the functions that depend on no trainer (files, JSON, saved runs, logs) and the CPU kernels of
+# the models (constrain/train/compiled_kernels.hpp), compiled once instead of in every translation unit. Results are the
+# same with and without it.
 #
 # constrain_add_compiled(name [targets...]) adds a static library `name`. It is compiled with CMAKE_CXX_FLAGS and the
 # flags of `targets`, and links to them. A translation unit uses the library only if it has the same flags for the
@@ -10,7 +11,11 @@ set(CONSTRAIN_COMPILED_FOLDER ${CMAKE_CURRENT_LIST_DIR})
 
 function(constrain_add_compiled name)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
-  file(CONFIGURE OUTPUT ${folder}/constrain.cpp CONTENT "#include <constrain/constrain.hpp>\n")
+  foreach(part functions kernels)
+    string(TOUPPER ${part} upper)
+    file(CONFIGURE OUTPUT ${folder}/${part}.cpp CONTENT "#define CONSTRAIN_COMPANION_${upper}
+#include <constrain/constrain.hpp>\n")
+  endforeach()
   file(CONFIGURE OUTPUT ${folder}/flags.cpp CONTENT "#include <constrain/base/variant.hpp>
 extern char const flags[];
 char const flags[] = \"CONSTRAIN_COMPILED_FOR_\" CONSTRAIN_TEXT(CONSTRAIN_FLAGS);\n")
@@ -27,10 +32,9 @@ char const flags[] = \"CONSTRAIN_COMPILED_FOR_\" CONSTRAIN_TEXT(CONSTRAIN_FLAGS)
                              -P ${CONSTRAIN_COMPILED_FOLDER}/constrain-flags.cmake
                      DEPENDS $<TARGET_OBJECTS:${name}_flags> ${name}_flags VERBATIM)
 
-  add_library(${name} STATIC EXCLUDE_FROM_ALL ${folder}/constrain.cpp ${header})
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${folder}/functions.cpp ${folder}/kernels.cpp ${header})
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON) # so that shared libraries can link to it
-  target_compile_definitions(${name} PRIVATE CONSTRAIN_COMPANION
-                             PUBLIC $<$<COMPILE_LANGUAGE:CXX>:CONSTRAIN_COMPILED="${name}.hpp">)
+  target_compile_definitions(${name} PUBLIC $<$<COMPILE_LANGUAGE:CXX>:CONSTRAIN_COMPILED="${name}.hpp">)
   target_include_directories(${name} PUBLIC ${include})
   target_link_libraries(${name} PUBLIC constrain::constrain ${ARGN})
 endfunction()

@@ -65,6 +65,7 @@
 #include "constrain/program/is_op.hpp"
 #include "constrain/train/advise.hpp"
 #include "constrain/train/cheapest.hpp"
+#include "constrain/train/compiled_kernels.hpp"
 #include "constrain/train/explain.hpp"
 #include "constrain/train/inference.hpp"
 #include "constrain/train/largest_batch.hpp"

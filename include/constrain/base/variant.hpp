@@ -109,9 +109,9 @@
 
 // Most functions that are neither templates nor constexpr, such as those for files, JSON, saved runs and logs, are
 // defined in .ipp files. In header-only use, each header includes its .ipp file. The companion library
-// (cmake/constrain-compiled.cmake) contains these functions, compiled for one set of flags; programs that link to it
-// see only declarations. The macro CONSTRAIN_COMPILED names a file that defines CONSTRAIN_COMPILED_FOR_<flags>. A
-// translation unit with different flags stays header-only.
+// (cmake/constrain-compiled.cmake) contains these functions and the kernels of the models (train/compiled_kernels.hpp),
+// compiled for one set of flags; programs that link to it see only declarations. The macro CONSTRAIN_COMPILED names a
+// file that defines CONSTRAIN_COMPILED_FOR_<flags>. A translation unit with different flags stays header-only.
 #if defined(CONSTRAIN_COMPILED)
 #include CONSTRAIN_COMPILED
 #endif
@@ -119,7 +119,7 @@
 #define CONSTRAIN_JOIN_TWO(a, b) CONSTRAIN_JOINED_TWO(a, b)
 #if defined(CONSTRAIN_COMPILED) && CONSTRAIN_JOIN_TWO(CONSTRAIN_COMPILED_FOR_, CONSTRAIN_FLAGS)
 #define CONSTRAIN_VARIANT CONSTRAIN_JOIN_TWO(CONSTRAIN_FLAGS, _compiled)
-#if defined(CONSTRAIN_COMPANION)
+#if defined(CONSTRAIN_COMPANION_FUNCTIONS)
 #define CONSTRAIN_DEFINITIONS 1
 #else
 #define CONSTRAIN_DEFINITIONS 0

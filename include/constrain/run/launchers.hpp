@@ -28,9 +28,18 @@ using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {
 
-/// The tensor type of an operand; inputs are const.
-template <dtype type, bool is_input>
-using operand_of = tensor<std::conditional_t<is_input, storage<type> const, storage<type>>>;
+/// The dtypes of a call's inputs, and of its outputs.
+template <dtype...> struct inputs {};
+template <dtype...> struct outputs {};
+
+/// The tensor type of an input or output.
+template <dtype type> using input_of = tensor<storage<type> const>;
+template <dtype type> using output_of = tensor<storage<type>>;
+
+/// The operand as a tensor with elements of type T.
+template <class T> tensor<T> tensor_of(bound_operand const& o) {
+  return {reinterpret_cast<T*>(o.data), o.shape_of, o.count, o.row_stride};
+}
 
 /// Whether kernel<op, device>::run accepts these operands.
 template <class op, class device, class... operands>
@@ -59,43 +68,47 @@ template <class op, class device, bool is_planned> struct needs_are_planned {
                 "it; specialize ct::kernel<op, device> before the trainer");
 };
 
-/// Calls the kernel of `op` with typed operands: the first `inputs` of `types` are inputs, and the rest are outputs.
-/// `has_kernel`: whether the kernel accepts the operands. `required`: the error if it does not. `launch`: the launcher.
-/// For each device, all nodes with the same op and dtypes share one instantiation.
-template <op_label const* op, class device, int inputs, class indices, dtype... types> struct typed_call;
-template <op_label const* op, class device, int inputs, std::size_t... i, dtype... types>
-struct typed_call<op, device, inputs, std::index_sequence<i...>, types...> {
-  static constexpr bool has_kernel =
-      takes_operands<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
-  using required = kernel_exists<op_type<op>, device, operand_of<types, (static_cast<int>(i) < inputs)>...>;
+/// Calls the kernel of `op` with typed operands. `has_kernel`: whether the kernel accepts the operands. `required`: the
+/// error if it does not. `launch`: the launcher. For each device, all nodes with the same op and dtypes share one
+/// instantiation.
+template <class op, class device, class inputs, class outputs> struct typed_call;
+template <class op, class device, dtype... in, dtype... out>
+struct typed_call<op, device, inputs<in...>, outputs<out...>> {
+  static constexpr bool has_kernel = takes_operands<op, device, input_of<in>..., output_of<out>...>;
+  using required = kernel_exists<op, device, input_of<in>..., output_of<out>...>;
 
-  static void launch(call const& c, bound_operand const* operands) {
-    constexpr bool is_planned = needs_rule_of<op_type<op>, device> != nullptr ||
-                                !names_needs_of<kernel<op_type<op>, device>, options_of<op_type<op>>>();
-    static_assert(sizeof(needs_are_planned<op_type<op>, device, is_planned>) > 0);
-    call_of<op_type<op>> const& with_options = c;
-    kernel<op_type<op>, device>::run(with_options,
-                                     operand_of<types, (static_cast<int>(i) < inputs)>{
-                                         reinterpret_cast<storage<types>*>(operands[i].data), operands[i].shape_of,
-                                         operands[i].count, operands[i].row_stride}...);
-  }
+  static void launch(call const&, bound_operand const*);
 };
 
+// Not defined in the class: it would be inline, and g++ would compile it even where the companion library contains it.
+template <class op, class device, dtype... in, dtype... out>
+void typed_call<op, device, inputs<in...>, outputs<out...>>::launch(call const& c, bound_operand const* operands) {
+  constexpr bool is_planned =
+      needs_rule_of<op, device> != nullptr || !names_needs_of<kernel<op, device>, options_of<op>>();
+  static_assert(sizeof(needs_are_planned<op, device, is_planned>) > 0);
+  call_of<op> const& with_options = c;
+  auto const run = [&]<std::size_t... i, std::size_t... o>(std::index_sequence<i...>, std::index_sequence<o...>) {
+    kernel<op, device>::run(with_options, tensor_of<storage<in> const>(operands[i])...,
+                            tensor_of<storage<out>>(operands[sizeof...(in) + o])...);
+  };
+  run(std::make_index_sequence<sizeof...(in)>{}, std::make_index_sequence<sizeof...(out)>{});
+}
+
 /// The `typed_call` of step `step_index` of the plan `planned_entry::value`.
-template <class planned_entry, class device, int step_index, class indices> struct call_of_step;
-template <class planned_entry, class device, int step_index, std::size_t... i>
-struct call_of_step<planned_entry, device, step_index, std::index_sequence<i...>> {
-  using type = typed_call<planned_entry::value.steps[step_index].op, device,
-                          planned_entry::value.steps[step_index].inputs, std::index_sequence<i...>,
-                          planned_entry::value
-                              .operands[planned_entry::value.steps[step_index].first_operand + static_cast<int>(i)]
-                              .type...>;
+template <class planned_entry, class device, int step_index, class in, class out> struct call_of_step;
+template <class planned_entry, class device, int step_index, std::size_t... in, std::size_t... out>
+struct call_of_step<planned_entry, device, step_index, std::index_sequence<in...>, std::index_sequence<out...>> {
+  static constexpr auto const& plan = planned_entry::value;
+  static constexpr step const& at = plan.steps[step_index];
+  using type =
+      typed_call<op_type<at.op>, device, inputs<plan.operands[at.first_operand + static_cast<int>(in)].type...>,
+                 outputs<plan.operands[at.first_operand + at.inputs + static_cast<int>(out)].type...>>;
 };
 template <class planned_entry, class device, int step_index>
 using typed_call_of = typename call_of_step<
     planned_entry, device, step_index,
-    std::make_index_sequence<static_cast<std::size_t>(planned_entry::value.steps[step_index].inputs +
-                                                      planned_entry::value.steps[step_index].outputs)>>::type;
+    std::make_index_sequence<static_cast<std::size_t>(planned_entry::value.steps[step_index].inputs)>,
+    std::make_index_sequence<static_cast<std::size_t>(planned_entry::value.steps[step_index].outputs)>>::type;
 
 /// The distinct calls of a plan: calls to one op with operands of the same dtypes share one launcher.
 template <int steps> struct distinct_calls {

@@ -1,0 +1,104 @@
+#pragma once
+
+// The CPU kernels that the companion library contains: those of the models and of the simplest optimizers, for each
+// precision. A translation unit that uses the library does not compile these kernels. Other kernels, such as those of
+// your own ops, are compiled in every translation unit with a trainer that calls them.
+
+#include "constrain/model/bert.hpp"
+#include "constrain/model/gpt2.hpp"
+#include "constrain/model/llama.hpp"
+#include "constrain/model/objective/causal_lm.hpp"
+#include "constrain/model/objective/classification.hpp"
+#include "constrain/model/objective/masked_lm.hpp"
+#include "constrain/policy/policies.hpp"
+#include "constrain/run/launchers.hpp"
+#include "constrain/train/trainer.hpp"
+
+#if !CONSTRAIN_DEFINITIONS
+
+#if defined(CONSTRAIN_COMPANION_KERNELS)
+#define CONSTRAIN_KERNEL(...) template struct typed_call<__VA_ARGS__>
+#else
+#define CONSTRAIN_KERNEL(...) extern template struct typed_call<__VA_ARGS__>
+#endif
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+// The ops of GPT-2, BERT and Llama. T: dtype of values. P: dtype of parameters.
+#define CONSTRAIN_MODEL_KERNELS(T, P)                                                                                  \
+  CONSTRAIN_KERNEL(op::add, cpu, inputs<T, T>, outputs<T>);                                                            \
+  CONSTRAIN_KERNEL(op::add_layer_norm, cpu, inputs<T, T, P, P>, outputs<T, T, P, P>);                                  \
+  CONSTRAIN_KERNEL(op::attention, cpu, inputs<T, T, T>, outputs<T, P>);                                                \
+  CONSTRAIN_KERNEL(op::attention, cpu, inputs<T, T, T, dtype::i32>, outputs<T, P>);                                    \
+  CONSTRAIN_KERNEL(op::attention_gradient, cpu, inputs<T, T, T, T, P>, outputs<T, T, T, P>);                           \
+  CONSTRAIN_KERNEL(op::class_counts, cpu, inputs<T, dtype::i32>, outputs<dtype::f64, dtype::i32>);                     \
+  CONSTRAIN_KERNEL(op::correct_predictions, cpu, inputs<T, dtype::i32>, outputs<dtype::f64>);                          \
+  CONSTRAIN_KERNEL(op::cross_entropy, cpu, inputs<T, dtype::i32, dtype::f64>, outputs<dtype::f64, P, dtype::f64>);     \
+  CONSTRAIN_KERNEL(op::cross_entropy_and_gradient, cpu, inputs<T, dtype::i32, dtype::f64, dtype::f64>,                 \
+                   outputs<T, dtype::f64, dtype::f64>);                                                                \
+  CONSTRAIN_KERNEL(op::dropout, cpu, inputs<T, dtype::f64>, outputs<T>);                                               \
+  CONSTRAIN_KERNEL(op::dropout_add, cpu, inputs<T, T, dtype::f64>, outputs<T>);                                        \
+  CONSTRAIN_KERNEL(op::dropout_add_layer_norm, cpu, inputs<T, T, dtype::f64, P, P>, outputs<T, T, P, P>);              \
+  CONSTRAIN_KERNEL(op::dropout_bias_gradient, cpu, inputs<T, dtype::f64>, outputs<T, P>);                              \
+  CONSTRAIN_KERNEL(op::elementwise<op::gelu>, cpu, inputs<T>, outputs<T>);                                             \
+  CONSTRAIN_KERNEL(op::elementwise<op::gelu_tanh>, cpu, inputs<T>, outputs<T>);                                        \
+  CONSTRAIN_KERNEL(op::elementwise<op::silu>, cpu, inputs<T>, outputs<T>);                                             \
+  CONSTRAIN_KERNEL(op::elementwise<op::tanh>, cpu, inputs<T>, outputs<T>);                                             \
+  CONSTRAIN_KERNEL(op::elementwise_gradient<op::silu>, cpu, inputs<T, T>, outputs<T>);                                 \
+  CONSTRAIN_KERNEL(op::elementwise_gradient_bias<op::gelu>, cpu, inputs<T, T>, outputs<T, P, P>);                      \
+  CONSTRAIN_KERNEL(op::elementwise_gradient_bias<op::gelu_tanh>, cpu, inputs<T, T>, outputs<T, P, P>);                 \
+  CONSTRAIN_KERNEL(op::elementwise_gradient_bias<op::tanh>, cpu, inputs<T, T>, outputs<T, P, P>);                      \
+  CONSTRAIN_KERNEL(op::embedding, cpu, inputs<T, dtype::i32>, outputs<T>);                                             \
+  CONSTRAIN_KERNEL(op::embedding_gradient, cpu, inputs<T, dtype::i32>, outputs<P>);                                    \
+  CONSTRAIN_KERNEL(op::flash_attention, cpu, inputs<T, T, T>, outputs<T, P>);                                          \
+  CONSTRAIN_KERNEL(op::flash_attention, cpu, inputs<T, T, T, dtype::i32>, outputs<T, P>);                              \
+  CONSTRAIN_KERNEL(op::flash_attention_gradient, cpu, inputs<T, T, T, T, T, P>, outputs<T, T, T, P>);                  \
+  CONSTRAIN_KERNEL(op::flash_attention_gradient, cpu, inputs<T, T, T, T, T, P, dtype::i32>, outputs<T, T, T, P>);      \
+  CONSTRAIN_KERNEL(op::layer_norm, cpu, inputs<T, P, P>, outputs<T, P, P>);                                            \
+  CONSTRAIN_KERNEL(op::layer_norm_gradient, cpu, inputs<T, T, P, P, P>, outputs<T, P, P, P>);                          \
+  CONSTRAIN_KERNEL(op::layer_norm_gradient_add, cpu, inputs<T, T, T, P, P, P>, outputs<T, P, P, P>);                   \
+  CONSTRAIN_KERNEL(op::linear, cpu, inputs<T, T>, outputs<T>);                                                         \
+  CONSTRAIN_KERNEL(op::linear, cpu, inputs<T, T, P>, outputs<T>);                                                      \
+  CONSTRAIN_KERNEL(op::linear_bias_gradient, cpu, inputs<T>, outputs<P>);                                              \
+  CONSTRAIN_KERNEL(op::linear_input_gradient, cpu, inputs<T, T>, outputs<T>);                                          \
+  CONSTRAIN_KERNEL(op::linear_weight_gradient, cpu, inputs<T, T>, outputs<P>);                                         \
+  CONSTRAIN_KERNEL(op::multiply, cpu, inputs<T, T>, outputs<T>);                                                       \
+  CONSTRAIN_KERNEL(op::position_embedding, cpu, inputs<T, T>, outputs<T>);                                             \
+  CONSTRAIN_KERNEL(op::position_embedding_gradient, cpu, inputs<T>, outputs<P>);                                       \
+  CONSTRAIN_KERNEL(op::rms_norm, cpu, inputs<T, P>, outputs<T, P>);                                                    \
+  CONSTRAIN_KERNEL(op::rms_norm_gradient, cpu, inputs<T, T, P, P>, outputs<T, P, P>);                                  \
+  CONSTRAIN_KERNEL(op::rotary_embedding, cpu, inputs<T, P>, outputs<T>);                                               \
+  CONSTRAIN_KERNEL(op::rotary_table, cpu, inputs<T>, outputs<P>);                                                      \
+  CONSTRAIN_KERNEL(op::select_token, cpu, inputs<T>, outputs<T>);                                                      \
+  CONSTRAIN_KERNEL(op::select_token_gradient, cpu, inputs<T>, outputs<T>)
+
+// The ops that update parameters of dtype P.
+#define CONSTRAIN_UPDATE_KERNELS(P)                                                                                    \
+  CONSTRAIN_KERNEL(op::gradient_norm_squared, cpu, inputs<P>, outputs<dtype::f64>);                                    \
+  CONSTRAIN_KERNEL(op::update<optimizer::sgd>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P>);                     \
+  CONSTRAIN_KERNEL(op::update<optimizer::momentum>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P>);             \
+  CONSTRAIN_KERNEL(op::update<optimizer::nesterov>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P>);             \
+  CONSTRAIN_KERNEL(op::update<optimizer::lion>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P>);                 \
+  CONSTRAIN_KERNEL(op::update<optimizer::adam>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P, P>);              \
+  CONSTRAIN_KERNEL(op::update<optimizer::adamw>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P, P>)
+
+CONSTRAIN_MODEL_KERNELS(dtype::f32, dtype::f32);
+CONSTRAIN_MODEL_KERNELS(dtype::bf16, dtype::f32);
+CONSTRAIN_MODEL_KERNELS(dtype::f16, dtype::f32);
+CONSTRAIN_MODEL_KERNELS(dtype::f64, dtype::f64);
+CONSTRAIN_UPDATE_KERNELS(dtype::f32);
+CONSTRAIN_UPDATE_KERNELS(dtype::f64);
+CONSTRAIN_KERNEL(op::cast, cpu, inputs<dtype::f32>, outputs<dtype::bf16>);
+CONSTRAIN_KERNEL(op::cast, cpu, inputs<dtype::f32>, outputs<dtype::f16>);
+CONSTRAIN_KERNEL(op::clip_coefficient, cpu, inputs<dtype::f64, dtype::f64>, outputs<dtype::f64>);
+CONSTRAIN_KERNEL(op::clip_coefficient, cpu, inputs<dtype::f64, dtype::f64, dtype::f64>, outputs<dtype::f64>);
+CONSTRAIN_KERNEL(op::constant_like, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
+CONSTRAIN_KERNEL(op::copy, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
+
+#undef CONSTRAIN_MODEL_KERNELS
+#undef CONSTRAIN_UPDATE_KERNELS
+#undef CONSTRAIN_KERNEL
+
+} // namespace constrain::detail
+
+#endif
