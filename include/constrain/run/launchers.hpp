@@ -94,15 +94,19 @@ void typed_call<op, device, inputs<in...>, outputs<out...>>::launch(call const& 
   run(std::make_index_sequence<sizeof...(in)>{}, std::make_index_sequence<sizeof...(out)>{});
 }
 
+/// The dtype of operand `operand` of step `step_index` of the plan `planned_entry::value`.
+template <class planned_entry, int step_index> constexpr dtype operand_type(std::size_t operand) {
+  auto const& plan = planned_entry::value;
+  return plan.operands[plan.steps[step_index].first_operand + static_cast<int>(operand)].type;
+}
+
 /// The `typed_call` of step `step_index` of the plan `planned_entry::value`.
 template <class planned_entry, class device, int step_index, class in, class out> struct call_of_step;
 template <class planned_entry, class device, int step_index, std::size_t... in, std::size_t... out>
 struct call_of_step<planned_entry, device, step_index, std::index_sequence<in...>, std::index_sequence<out...>> {
-  static constexpr auto const& plan = planned_entry::value;
-  static constexpr step const& at = plan.steps[step_index];
-  using type =
-      typed_call<op_type<at.op>, device, inputs<plan.operands[at.first_operand + static_cast<int>(in)].type...>,
-                 outputs<plan.operands[at.first_operand + at.inputs + static_cast<int>(out)].type...>>;
+  using type = typed_call<op_type<planned_entry::value.steps[step_index].op>, device,
+                          inputs<operand_type<planned_entry, step_index>(in)...>,
+                          outputs<operand_type<planned_entry, step_index>(sizeof...(in) + out)...>>;
 };
 template <class planned_entry, class device, int step_index>
 using typed_call_of = typename call_of_step<
