@@ -103,6 +103,57 @@ TEST_CASE("directory: a stop between the two renames loses nothing") {
   CHECK(scratch.entries() == 1);
 }
 
+TEST_CASE("directory: after a stop between the two renames, an empty directory at the path hides nothing") {
+  temporary_directory const scratch;
+  auto const path = scratch / "c";
+  fs::create_directory_symlink("c", scratch / "latest");
+  for (auto const* name : {"c", "latest"})
+    for (auto const how : {way::yes, way::no}) {
+      save(path, "one", how);
+      fs::rename(path, scratch / ".c.previous");
+      fs::create_directory(path); // as by `mkdir -p c`
+      CHECK(directory_reader::finds(scratch / name));
+      CHECK(load(scratch / name) == "one");
+      { directory_writer w(scratch / name, how); }
+      CHECK(load(path) == "one");
+      CHECK(scratch.entries() == 2);
+      save(scratch / name, "two", how);
+      CHECK(load(path) == "two");
+      CHECK(scratch.entries() == 2);
+    }
+}
+
+TEST_CASE("directory: after a stop between the two renames, a refused save keeps the old directory") {
+  for (std::string const file : {"/train.log", ""}) { // in a directory, or at its path
+    temporary_directory const scratch;
+    auto const path = scratch / "c";
+    save(path, "one", way::no);
+    fs::rename(path, scratch / ".c.previous");
+    if (!file.empty()) fs::create_directory(path);
+    write_file(path + file, "mine");
+    CHECK(directory_reader::finds(path));
+    if (!file.empty()) CHECK(load(path) == "one");
+    else CHECK(sentence([&] { load(path); }) == "'" + path + "' is not a directory; give the directory that was saved");
+    for (auto const how : {way::yes, way::no})
+      CHECK(sentence([&] { save(path, "two", how); }) ==
+            "'" + path + "' " + (file.empty() ? "is a file" : "holds files that this library did not save") +
+                ", so saving there would lose it; move it away or choose another path");
+    CHECK(read_file(path + file) == "mine");
+    fs::rename(path, scratch / "away");
+    CHECK(load(path) == "one");
+    { directory_writer w(path, way::no); }
+    CHECK(load(path) == "one");
+    CHECK(scratch.entries() == 2);
+  }
+}
+
+TEST_CASE("directory: there is nothing to read in a directory with only other files, the root directory included") {
+  temporary_directory const scratch;
+  write_file(scratch / "train.log", "mine");
+  CHECK_FALSE(directory_reader::finds(scratch.path));
+  CHECK_FALSE(directory_reader::finds("/"));
+}
+
 TEST_CASE("directory: what the error of a failed rename says of the old content is so") {
   for (int const failures : {1, 2}) {
     temporary_directory const scratch;

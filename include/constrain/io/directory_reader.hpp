@@ -16,12 +16,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class directory_reader {
 public:
   /// Whether there is something to read: `path` is a directory with a manifest or, so that a damaged copy is not
-  /// overlooked, with a safetensors file; or `path` does not exist and an interrupted save left the directory
-  /// '.<name>.previous' beside `path`. A symbolic link counts as the path that it refers to. Does not check the
-  /// content. Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
+  /// overlooked, with a safetensors file; or it is neither missing nor a directory that can be listed (the constructor
+  /// throws the reason); or an interrupted save left the directory '.<name>.previous' beside `path`. A symbolic link
+  /// counts as the path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL byte, or
+  /// if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
-  /// Opens and checks the directory `path`. If it does not exist, reads '.<name>.previous' (see `finds`) instead.
+  /// Opens and checks the directory `path`. If it does not exist, or has neither a manifest nor a safetensors file,
+  /// reads '.<name>.previous' (see `finds`) instead, if that exists.
   /// Throws `error` if the directory or its manifest is missing or invalid, and for the first file that is missing,
   /// truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
@@ -47,8 +49,12 @@ private:
   manifest contents_;
   std::vector<mapped_file> files_; // in the order of `contents_.files`
 
-  /// If `path` does not exist or is a broken link: the path of the directory '.<name>.previous' beside the path that is
-  /// missing (see io/directory_replace.hpp). Empty if there is no such directory, or if `path` exists.
+  /// `finds` without '.<name>.previous'.
+  [[gnu::cold]] static bool finds_at(std::string const& path);
+
+  /// The path of the directory '.<name>.previous' beside `path` or, if `path` is a link, beside the path that it refers
+  /// to (see io/directory_replace.hpp). Empty if there is no such directory, or if there is something to read at `path`
+  /// itself. `path` may exist: after a save was interrupted, a program may have created it again, for its own files.
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Throws `error` unless `directory_` is a directory.

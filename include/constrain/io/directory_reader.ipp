@@ -13,9 +13,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE bool directory_reader::finds(std::string const& path) {
-  for (auto const& name : directory_names(path).value_or(std::vector<std::string>{}))
-    if (name == manifest_name || name.ends_with(".safetensors")) return true;
-  return !previous_of(path).empty();
+  return finds_at(path) || !previous_of(path).empty();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : directory_(path) {
@@ -43,10 +41,23 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   return {reinterpret_cast<char const*>(view.data()), view.size()};
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE bool directory_reader::finds_at(std::string const& path) {
+  auto const names = directory_names(path);
+  if (!names) return errno != ENOENT && errno != ELOOP; // the constructor throws the reason
+  for (auto const& name : *names)
+    if (name == manifest_name || name.ends_with(".safetensors")) return true;
+  return false;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::string directory_reader::previous_of(std::string const& path) {
-  auto const missing = missing_path(path);
-  if (!missing) return {};
-  auto const previous = missing->sibling("previous");
+  if (finds_at(path)) return {};
+  auto target = missing_path(path);
+  try {
+    if (!target) target = split_path(path);
+  } catch (error const&) {
+    return {}; // the root directory, or a link that cannot be resolved
+  }
+  auto const previous = target->sibling("previous");
   auto const status = detail::status_at(AT_FDCWD, previous);
   return status && S_ISDIR(status->st_mode) ? previous : std::string();
 }

@@ -15,8 +15,8 @@
 /// either the complete old or the complete new directory. Otherwise, two renames replace it: the first moves the old
 /// directory to '.<name>.previous', and the second moves the new directory to the target. Both directories are complete
 /// and on disk before the first rename. If a save is interrupted between the renames, readers use '.<name>.previous',
-/// and the next save to the same target restores it if it has a valid mark and a manifest. Concurrent writers of the
-/// same target are safe only with the atomic exchange.
+/// and the next save to the same target restores it if it has a valid mark and a manifest, and nothing or an empty
+/// directory is at the target. Concurrent writers of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless

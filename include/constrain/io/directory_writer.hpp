@@ -34,7 +34,8 @@ public:
   enum class exchange { yes, no };
 
   /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
-  /// parent directories. If an interrupted save left '.<name>.previous' instead of that directory, restores it first.
+  /// parent directories. If an interrupted save left '.<name>.previous', and that directory does not exist or is empty,
+  /// restores it first.
   /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` does not end
   /// in a name or contains a NUL byte, if `path` is a link to a directory that does not exist and was not restored, if
   /// `path` is or contains the working directory, or if a parent directory or the temporary directory cannot be
@@ -95,8 +96,9 @@ private:
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
-  /// interrupted after them, or if it is empty or holds only an incomplete mark. Keeps any other directory of that name
-  /// that has no valid mark.
+  /// interrupted after them (the target has a manifest), or if it is empty or holds only an incomplete mark. Keeps it
+  /// if the target exists without a manifest and is not empty: `check_replaceable` may refuse that target. Keeps any
+  /// other directory of that name that has no valid mark.
   [[gnu::cold]] void recover();
 
   /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark, hold only an

@@ -2,6 +2,7 @@
 #include "../../sentence.hpp"
 #include "../../temporary_directory.hpp"
 
+#include <constrain/io/directory_reader.hpp>
 #include <constrain/train/saved/resume.hpp>
 #include <doctest/doctest.h>
 
@@ -103,4 +104,21 @@ TEST_CASE("resume: if no rank has a saved run, there is nothing to load") {
     CHECK(rank.loaded.empty());
     CHECK(rank.said == "");
   }
+}
+
+TEST_CASE("resume: a path that cannot be listed, and a file, are errors and no empty series") {
+  temporary_directory const scratch;
+  auto const file = scratch / "file", long_path = scratch / std::string(300, 'a');
+  ct::test::write_file(file, "mine");
+  ct::self world;
+  auto const resume = [&](std::string const& path) {
+    return sentence([&] {
+      ct::resume_from(
+          path, world, [](std::string const& run) { ct::io::directory_reader{run}; }, nullptr);
+    });
+  };
+  CHECK(resume(scratch / "missing") == "");
+  CHECK(resume(file) == "'" + file + "' is not a directory; give the directory that was saved");
+  CHECK(resume(long_path) ==
+        "the directory '" + long_path + "' cannot be listed (File name too long); check the path and its permissions");
 }

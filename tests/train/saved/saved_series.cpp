@@ -6,6 +6,7 @@
 #include <constrain/train/saved/saved_series.hpp>
 #include <doctest/doctest.h>
 
+#include <climits>
 #include <filesystem>
 #include <string>
 #include <sys/stat.h>
@@ -45,6 +46,30 @@ TEST_CASE("series: a name without a step from 0 on is not a saved run of the ser
   temporary_directory const scratch;
   save_steps(scratch, {0, -5});
   CHECK(ct::saved_series(scratch / "run").steps() == steps{0});
+}
+
+TEST_CASE("series: a saved run that an interrupted save left under its hidden name belongs to the series") {
+  temporary_directory const scratch;
+  save_steps(scratch, {2, 4, 6});
+  ct::saved_series const series(scratch / "run");
+  fs::rename(scratch / "run/step-4", scratch / "run/.step-4.previous"); // between the two renames
+  fs::copy(scratch / "run/step-6", scratch / "run/.step-6.previous");   // after both
+  for (auto const* other : {".step-.previous", ".step-x.previous", ".previous", ".step-8.partial-1", "step-9.previous"})
+    fs::create_directory(scratch / "run/" + other);
+  CHECK(series.steps() == steps{6, 4, 2});
+  CHECK(ct::io::directory_reader(series.path(4)).contains("state.json"));
+}
+
+TEST_CASE("series: a directory that cannot be listed is an error, but nothing or a file at its path is not") {
+  temporary_directory const scratch;
+  write_file(scratch / "file", "mine");
+  for (auto const* path : {"missing", "file", "file/run"}) CHECK(ct::saved_series(scratch / path).steps().empty());
+  auto path = scratch / "run";
+  save_steps(scratch, {2});
+  while (path.size() < PATH_MAX) path += "/."; // the same directory, but its path is too long
+  CHECK(sentence([&] { ct::saved_series(path).steps(); }) ==
+        "the directory '" + path + "' cannot be listed (File name too long); check the path and its permissions");
+  ct::saved_series(path).remove_old(1, 2); // does not throw
 }
 
 TEST_CASE("series: the last ones are kept") {

@@ -25,7 +25,9 @@ public:
   /// The step in the directory name `file_name`, such as "step-40"; nullopt if the name has a different form.
   static std::optional<std::int64_t> step_of(std::string const& file_name);
 
-  /// The steps n for which `directory` contains a name step-<n>, newest first.
+  /// The steps n for which `directory` contains a name step-<n>, or .step-<n>.previous of an interrupted save (see
+  /// io/directory_replace.hpp), newest first. Empty if `directory` does not exist or is not a directory. Throws `error`
+  /// if it cannot be listed.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
   /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Removes none if step `last`
@@ -37,6 +39,9 @@ public:
 
 private:
   static std::string name(std::int64_t step) { return concat({"step-", step}); }
+
+  /// The steps of a directory that contains `names`, as `steps` returns them.
+  [[gnu::cold]] static std::vector<std::int64_t> steps_of(std::vector<std::string> const& names);
 
   std::string directory_;
 };

@@ -9,7 +9,9 @@
 #include "constrain/io/path.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <string_view>
 #include <sys/stat.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -30,11 +32,23 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
+  auto const names = io::directory_names(directory_);
+  if (!names && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+    throw error(
+        {"the directory '", directory_, "' cannot be listed (", io::reason(), "); check the path and its permissions"});
+  return names ? steps_of(*names) : std::vector<std::int64_t>{};
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps_of(std::vector<std::string> const& names) {
+  constexpr std::string_view previous = ".previous";
   std::vector<std::int64_t> saved_steps;
-  for (auto const& name : io::directory_names(directory_).value_or(std::vector<std::string>{})) {
-    if (auto const step = step_of(name)) saved_steps.push_back(*step);
+  for (auto const& file_name : names) {
+    bool const is_previous = file_name.starts_with('.') && file_name.ends_with(previous);
+    auto const step = step_of(is_previous ? file_name.substr(1, file_name.size() - 1 - previous.size()) : file_name);
+    if (step) saved_steps.push_back(*step);
   }
   detail::heap_sort(saved_steps, [](std::int64_t a, std::int64_t b) { return a > b; });
+  saved_steps.erase(std::unique(saved_steps.begin(), saved_steps.end()), saved_steps.end());
   return saved_steps;
 }
 
@@ -43,7 +57,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (!parent) return;
   io::detail::directory_handle const newest(parent, name(last)); // its owner is the user who saves the current run
   if (!newest) return;
-  for (auto const step : steps()) {
+  for (auto const step : steps_of(parent.names())) {
     if (step > last) continue;
     io::detail::directory_handle const old(parent, name(step));
     auto const files = io::detail::marked_files(old, parent, name(step), newest.owner());
