@@ -42,7 +42,8 @@ TEST_CASE("directory: reading what is not one is a sentence") {
   fs::remove(path);
   fs::create_directory(path);
   CHECK(sentence([&] { load(path); }) ==
-        "'" + path + "' has no manifest.json, so no save was finished there; use another directory");
+        "'" + path +
+            "' has no manifest.json, so it is not a complete saved directory; use another copy or another directory");
   fs::create_directory(path + "/manifest.json");
   CHECK(sentence([&] { load(path); }) ==
         "the manifest '" + path + "/manifest.json' is a directory; give the path of a file");

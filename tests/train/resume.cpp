@@ -127,7 +127,8 @@ TEST_CASE("resume: a directory with other files has no saved run, and a copy wit
   t.save(directory / "saved");
   std::filesystem::copy_file(directory / "saved/model.safetensors", run_directory + "/model.safetensors");
   CHECK(ct::test::sentence([&] { t.resume(run_directory); }) ==
-        "'" + run_directory + "' has no manifest.json, so no save was finished there; use another directory");
+        "'" + run_directory +
+            "' has no manifest.json, so it is not a complete saved directory; use another copy or another directory");
 }
 
 TEST_CASE("resume takes up what is there, and nothing where nothing is") {

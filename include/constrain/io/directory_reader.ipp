@@ -23,8 +23,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   auto const manifest_path = concat({directory_, "/", manifest_name});
   // With any other error number, the manifest may exist: `mapped_file` then reports why it cannot be opened.
   if (!detail::exists(manifest_path) && (errno == ENOENT || errno == ENOTDIR))
-    throw error(
-        {"'", directory_, "' has no ", manifest_name, ", so no save was finished there; use another directory"});
+    throw error({"'", directory_, "' has no ", manifest_name,
+                 ", so it is not a complete saved directory; use another copy or another directory"});
   mapped_file const file(manifest_path, "the manifest");
   contents_ = manifest::parse(file.text(), manifest_path);
   for (auto const& entry : contents_.files) files_.push_back(checked(entry));
