@@ -53,6 +53,11 @@ struct old_directory {
                                     std::string const& name, std::vector<std::string> const& files,
                                     std::string const& kept_name);
 
+/// Removes the temporary directories '.<name>.partial-*' in `parent` that interrupted saves of `owner` to `name` left:
+/// these are not locked, and have a valid mark, hold only an incomplete one or are empty. On a file system without
+/// locks, removes nothing.
+[[gnu::cold]] void remove_abandoned(directory_handle const& parent, std::string const& name, uid_t owner);
+
 /// Exchanges two names in a directory atomically. On failure, returns false and sets `errno` (ENOSYS or EINVAL: not
 /// supported).
 bool exchange(directory_handle const& parent, std::string const& first_name, std::string const& second_name);

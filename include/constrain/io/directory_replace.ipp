@@ -8,6 +8,7 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/manifest.hpp"
+#include "constrain/io/path.hpp"
 
 #include <cerrno>
 #include <cstddef>
@@ -117,6 +118,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (!directory.is_at(parent, name)) return;
   if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
     static_cast<void>(::renameat(parent.get(), name.c_str(), parent.get(), kept_name.c_str()));
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void remove_abandoned(directory_handle const& parent, std::string const& name,
+                                                     uid_t owner) {
+  auto const prefix = concat({".", name, ".partial-"});
+  for (auto const& entry : parent.names()) {
+    if (!entry.starts_with(prefix)) continue;
+    directory_handle const abandoned(parent, entry);
+    if (!abandoned || abandoned.owner() != owner || !abandoned.lock()) continue;
+    if (auto const files = marked_files(abandoned, parent, name, owner))
+      remove_directory(abandoned, parent, entry, *files, concat({name, ".kept-", unlikely_suffix()}));
+  }
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& parent, std::string const& first_name,

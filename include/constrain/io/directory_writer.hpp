@@ -101,10 +101,6 @@ private:
   /// other directory of that name that has no valid mark.
   [[gnu::cold]] void recover();
 
-  /// Removes temporary directories of interrupted saves: these are not locked, and have a valid mark, hold only an
-  /// incomplete one or are empty. On a file system without locks, removes nothing.
-  [[gnu::cold]] void remove_abandoned();
-
   /// Creates the temporary directory, locks it if the file system has locks, and marks it. Throws `error` if the
   /// directory or its mark cannot be created.
   [[gnu::cold]] void begin();

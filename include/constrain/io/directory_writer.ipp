@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     recover();
     static_cast<void>(split_path(path)); // throws for a link that is still broken
     detail::check_replaceable(parent_, split_target_.name, owner(), target_);
-    remove_abandoned();
+    detail::remove_abandoned(parent_, split_target_.name, owner());
   } catch (...) {
     discard();
     throw;
@@ -70,17 +70,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (is_restorable(previous) && !is_replaced)
     static_cast<void>(::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()));
   else detail::remove_directory(previous, parent_, previous_, *files, kept_name());
-}
-
-[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_abandoned() {
-  auto const prefix = split_target_.sibling_name("partial-");
-  for (auto const& name : parent_.names()) {
-    if (!name.starts_with(prefix)) continue;
-    detail::directory_handle const abandoned(parent_, name);
-    if (!abandoned || abandoned.owner() != owner() || !abandoned.lock()) continue;
-    if (auto const files = detail::marked_files(abandoned, parent_, split_target_.name, owner()))
-      detail::remove_directory(abandoned, parent_, name, *files, kept_name());
-  }
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::begin() {

@@ -6,10 +6,12 @@
 #include <constrain/train/saved/saved_series.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <climits>
 #include <filesystem>
 #include <string>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -78,6 +80,28 @@ TEST_CASE("series: the last ones are kept") {
   CHECK(kept(scratch, 2, 8) == steps{10, 8, 6}); // one after the step is another run's
   CHECK(kept(scratch, 1, 10) == steps{10});
   CHECK(std::distance(fs::directory_iterator(scratch / "run"), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("series: what a killed save left is removed, unless another run saves there or its step is later") {
+  temporary_directory const scratch;
+  save_steps(scratch, {2, 4, 6});
+  for (auto const* step : {"3", "5", "9"})
+    if (auto const child = ::fork(); child == 0) {
+      ct::io::directory_writer w(scratch / "run/step-" + step);
+      w.write("state.json", "unfinished");
+      ::_exit(0); // without destructors, as a kill would
+    } else ::waitpid(child, nullptr, 0);
+  ct::io::directory_writer living(scratch / "run/step-4");
+  living.write("state.json", "unfinished");
+  CHECK(kept(scratch, 2, 6) == steps{6, 4});
+  std::vector<std::string> left;
+  for (auto const& entry : fs::directory_iterator(scratch / "run")) left.push_back(entry.path().filename());
+  std::sort(left.begin(), left.end());
+  REQUIRE(left.size() == 4);
+  CHECK(left[0].starts_with(".step-4.partial-"));
+  CHECK(left[1].starts_with(".step-9.partial-"));
+  CHECK(left[2] == "step-4");
+  CHECK(left[3] == "step-6");
 }
 
 TEST_CASE("series: a link is left alone, with what it leads to, and does not count") {

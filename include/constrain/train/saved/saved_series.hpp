@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -34,11 +35,15 @@ public:
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
   /// another user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that
   /// has no manifest: its removal was interrupted. If other files are left in the directory of a removed run, the
-  /// directory is renamed to 'step-<n>.kept-<suffix>'. Ignores an `error` that a removal throws.
+  /// directory is renamed to 'step-<n>.kept-<suffix>'. Also removes what interrupted saves of steps of at most `last` left (see
+  /// `remove_abandoned` in io/directory_replace.hpp). Ignores an `error` that a removal throws.
   [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:
   static std::string name(std::int64_t step) { return concat({"step-", step}); }
+
+  /// The step n in a file name that begins with '.step-<n>' and `ending`; nullopt if the name has a different form.
+  [[gnu::cold]] static std::optional<std::int64_t> hidden_step(std::string const& file_name, std::string_view ending);
 
   /// The steps of a directory that contains `names`, as `steps` returns them.
   [[gnu::cold]] static std::vector<std::int64_t> steps_of(std::vector<std::string> const& names);

@@ -39,12 +39,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return names ? steps_of(*names) : std::vector<std::int64_t>{};
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::hidden_step(std::string const& file_name,
+                                                                                     std::string_view ending) {
+  auto const end = file_name.find(ending);
+  if (!file_name.starts_with('.') || end == file_name.npos) return std::nullopt;
+  return step_of(file_name.substr(1, end - 1));
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps_of(std::vector<std::string> const& names) {
   constexpr std::string_view previous = ".previous";
   std::vector<std::int64_t> saved_steps;
   for (auto const& file_name : names) {
-    bool const is_previous = file_name.starts_with('.') && file_name.ends_with(previous);
-    auto const step = step_of(is_previous ? file_name.substr(1, file_name.size() - 1 - previous.size()) : file_name);
+    auto const step = file_name.ends_with(previous) ? hidden_step(file_name, previous) : step_of(file_name);
     if (step) saved_steps.push_back(*step);
   }
   detail::heap_sort(saved_steps, [](std::int64_t a, std::int64_t b) { return a > b; });
@@ -57,7 +63,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (!parent) return;
   io::detail::directory_handle const newest(parent, name(last)); // its owner is the user who saves the current run
   if (!newest) return;
-  for (auto const step : steps_of(parent.names())) {
+  auto const names = parent.names();
+  for (auto const& file_name : names)
+    if (auto const step = hidden_step(file_name, ".partial-"); step && *step <= last)
+      io::detail::remove_abandoned(parent, name(*step), newest.owner());
+  for (auto const step : steps_of(names)) {
     if (step > last) continue;
     io::detail::directory_handle const old(parent, name(step));
     auto const files = io::detail::marked_files(old, parent, name(step), newest.owner());
