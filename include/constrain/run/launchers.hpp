@@ -28,9 +28,9 @@ using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {
 
-/// The dtypes of a call's inputs, and of its outputs.
-template <dtype...> struct inputs {};
-template <dtype...> struct outputs {};
+/// The dtypes of a call's inputs, and of its outputs. `indices`: their indices.
+template <dtype... types> struct inputs { using indices = std::make_index_sequence<sizeof...(types)>; };
+template <dtype... types> struct outputs { using indices = std::make_index_sequence<sizeof...(types)>; };
 
 /// The tensor type of an input or output.
 template <dtype type> using input_of = tensor<storage<type> const>;
@@ -71,9 +71,11 @@ template <class op, class device, bool is_planned> struct needs_are_planned {
 /// Calls the kernel of `op` with typed operands. `has_kernel`: whether the kernel accepts the operands. `required`: the
 /// error if it does not. `launch`: the launcher. For each device, all nodes with the same op and dtypes share one
 /// instantiation.
-template <class op, class device, class inputs, class outputs> struct typed_call;
-template <class op, class device, dtype... in, dtype... out>
-struct typed_call<op, device, inputs<in...>, outputs<out...>> {
+template <class op, class device, class inputs, class outputs, class input_indices = typename inputs::indices,
+          class output_indices = typename outputs::indices>
+struct typed_call;
+template <class op, class device, dtype... in, dtype... out, std::size_t... i, std::size_t... o>
+struct typed_call<op, device, inputs<in...>, outputs<out...>, std::index_sequence<i...>, std::index_sequence<o...>> {
   static constexpr bool has_kernel = takes_operands<op, device, input_of<in>..., output_of<out>...>;
   using required = kernel_exists<op, device, input_of<in>..., output_of<out>...>;
 
@@ -81,36 +83,30 @@ struct typed_call<op, device, inputs<in...>, outputs<out...>> {
 };
 
 // Not defined in the class: it would be inline, and g++ would compile it even where the companion library contains it.
-template <class op, class device, dtype... in, dtype... out>
-void typed_call<op, device, inputs<in...>, outputs<out...>>::launch(call const& c, bound_operand const* operands) {
+template <class op, class device, dtype... in, dtype... out, std::size_t... i, std::size_t... o>
+void typed_call<op, device, inputs<in...>, outputs<out...>, std::index_sequence<i...>,
+                std::index_sequence<o...>>::launch(call const& c, bound_operand const* operands) {
   constexpr bool is_planned =
       needs_rule_of<op, device> != nullptr || !names_needs_of<kernel<op, device>, options_of<op>>();
   static_assert(sizeof(needs_are_planned<op, device, is_planned>) > 0);
   call_of<op> const& with_options = c;
-  auto const run = [&]<std::size_t... i, std::size_t... o>(std::index_sequence<i...>, std::index_sequence<o...>) {
-    kernel<op, device>::run(with_options, tensor_of<storage<in> const>(operands[i])...,
-                            tensor_of<storage<out>>(operands[sizeof...(in) + o])...);
-  };
-  run(std::make_index_sequence<sizeof...(in)>{}, std::make_index_sequence<sizeof...(out)>{});
+  kernel<op, device>::run(with_options, tensor_of<storage<in> const>(operands[i])...,
+                          tensor_of<storage<out>>(operands[sizeof...(in) + o])...);
 }
 
-/// The dtype of operand `operand` of step `step_index` of the plan `planned_entry::value`.
-template <class planned_entry, int step_index> constexpr dtype operand_type(std::size_t operand) {
-  auto const& plan = planned_entry::value;
-  return plan.operands[plan.steps[step_index].first_operand + static_cast<int>(operand)].type;
-}
-
-/// The `typed_call` of step `step_index` of the plan `planned_entry::value`.
-template <class planned_entry, class device, int step_index, class in, class out> struct call_of_step;
-template <class planned_entry, class device, int step_index, std::size_t... in, std::size_t... out>
-struct call_of_step<planned_entry, device, step_index, std::index_sequence<in...>, std::index_sequence<out...>> {
-  using type = typed_call<op_type<planned_entry::value.steps[step_index].op>, device,
-                          inputs<operand_type<planned_entry, step_index>(in)...>,
-                          outputs<operand_type<planned_entry, step_index>(sizeof...(in) + out)...>>;
+/// The `typed_call` of step `step_index` of the plan `planned_entry::value`. `first`: the index of its first operand.
+template <class planned_entry, class device, int step_index, int first, class in, class out> struct call_of_step;
+template <class planned_entry, class device, int step_index, int first, std::size_t... in, std::size_t... out>
+struct call_of_step<planned_entry, device, step_index, first, std::index_sequence<in...>, std::index_sequence<out...>> {
+  // The dtypes are not computed by a function: nvcc would take 0.5 GB more for a test with two trainers.
+  using type =
+      typed_call<op_type<planned_entry::value.steps[step_index].op>, device,
+                 inputs<planned_entry::value.operands[first + static_cast<int>(in)].type...>,
+                 outputs<planned_entry::value.operands[first + static_cast<int>(sizeof...(in) + out)].type...>>;
 };
 template <class planned_entry, class device, int step_index>
 using typed_call_of = typename call_of_step<
-    planned_entry, device, step_index,
+    planned_entry, device, step_index, planned_entry::value.steps[step_index].first_operand,
     std::make_index_sequence<static_cast<std::size_t>(planned_entry::value.steps[step_index].inputs)>,
     std::make_index_sequence<static_cast<std::size_t>(planned_entry::value.steps[step_index].outputs)>>::type;
 

@@ -1,8 +1,9 @@
 #pragma once
 
-// The CPU kernels that the companion library contains: those of the models and of the simplest optimizers, for each
-// precision. A translation unit that uses the library does not compile these kernels. Other kernels, such as those of
-// your own ops, are compiled in every translation unit with a trainer that calls them.
+// The CPU kernels that the companion library contains: those of the models, for each precision. A translation unit that
+// uses the library does not compile these kernels. Other kernels, such as those of your own ops, are compiled in every
+// translation unit with a trainer that calls them. Updates are too: an optimizer must give the same bits inside another
+// one (by_role, states_in), whatever options for optimization the library was compiled with.
 
 #include "constrain/model/bert.hpp"
 #include "constrain/model/gpt2.hpp"
@@ -72,31 +73,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   CONSTRAIN_KERNEL(op::select_token, cpu, inputs<T>, outputs<T>);                                                      \
   CONSTRAIN_KERNEL(op::select_token_gradient, cpu, inputs<T>, outputs<T>)
 
-// The ops that update parameters of dtype P.
-#define CONSTRAIN_UPDATE_KERNELS(P)                                                                                    \
-  CONSTRAIN_KERNEL(op::gradient_norm_squared, cpu, inputs<P>, outputs<dtype::f64>);                                    \
-  CONSTRAIN_KERNEL(op::update<optimizer::sgd>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P>);                     \
-  CONSTRAIN_KERNEL(op::update<optimizer::momentum>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P>);             \
-  CONSTRAIN_KERNEL(op::update<optimizer::nesterov>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P>);             \
-  CONSTRAIN_KERNEL(op::update<optimizer::lion>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P>);                 \
-  CONSTRAIN_KERNEL(op::update<optimizer::adam>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P, P>);              \
-  CONSTRAIN_KERNEL(op::update<optimizer::adamw>, cpu, inputs<P, dtype::f64, dtype::u8>, outputs<P, P, P>)
-
 CONSTRAIN_MODEL_KERNELS(dtype::f32, dtype::f32);
 CONSTRAIN_MODEL_KERNELS(dtype::bf16, dtype::f32);
 CONSTRAIN_MODEL_KERNELS(dtype::f16, dtype::f32);
 CONSTRAIN_MODEL_KERNELS(dtype::f64, dtype::f64);
-CONSTRAIN_UPDATE_KERNELS(dtype::f32);
-CONSTRAIN_UPDATE_KERNELS(dtype::f64);
 CONSTRAIN_KERNEL(op::cast, cpu, inputs<dtype::f32>, outputs<dtype::bf16>);
 CONSTRAIN_KERNEL(op::cast, cpu, inputs<dtype::f32>, outputs<dtype::f16>);
 CONSTRAIN_KERNEL(op::clip_coefficient, cpu, inputs<dtype::f64, dtype::f64>, outputs<dtype::f64>);
 CONSTRAIN_KERNEL(op::clip_coefficient, cpu, inputs<dtype::f64, dtype::f64, dtype::f64>, outputs<dtype::f64>);
 CONSTRAIN_KERNEL(op::constant_like, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
 CONSTRAIN_KERNEL(op::copy, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
+CONSTRAIN_KERNEL(op::gradient_norm_squared, cpu, inputs<dtype::f32>, outputs<dtype::f64>);
+CONSTRAIN_KERNEL(op::gradient_norm_squared, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
 
 #undef CONSTRAIN_MODEL_KERNELS
-#undef CONSTRAIN_UPDATE_KERNELS
 #undef CONSTRAIN_KERNEL
 
 } // namespace constrain::detail
