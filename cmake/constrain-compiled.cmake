@@ -1,10 +1,10 @@
 # The companion library: the functions that depend on no trainer (files, JSON, saved runs, logs) and the CPU kernels of
 # the models (constrain/train/compiled_kernels.hpp), compiled once instead of in every translation unit. Results are the
-# same with and without it.
+# same with and without it, if the program has the same options for optimization.
 #
 # constrain_add_compiled(name [targets...]) adds a static library `name`. It is compiled with CMAKE_CXX_FLAGS and the
 # flags of `targets`, and links to them. A translation unit uses the library only if it has the same flags for the
-# instruction set, OpenMP, the GEMM provider, MPI, NCCL, fast math and libstdc++'s debug mode (CONSTRAIN_FLAGS in
+# instruction set, OpenMP, the GEMM provider, MPI, NCCL, NVTX, fast math and libstdc++'s debug mode (CONSTRAIN_FLAGS in
 # constrain/base/variant.hpp). Otherwise it compiles everything from the headers.
 
 set(CONSTRAIN_COMPILED_FOLDER ${CMAKE_CURRENT_LIST_DIR})

@@ -6,10 +6,14 @@
 // functions of the library. (clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With
 // clang 14, the other flags that -ffast-math implies do not change the name.)
 
-#if defined(__AVX512BF16__) && defined(__AVX512FP16__)
+#if defined(__AVX512BF16__) && defined(__AVX512FP16__) && defined(__FMA__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_fp16
-#elif defined(__AVX512BF16__)
+#elif defined(__AVX512BF16__) && defined(__AVX512FP16__)
+#define CONSTRAIN_INSTRUCTION_SET avx512_fp16_without_fma
+#elif defined(__AVX512BF16__) && defined(__FMA__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
+#elif defined(__AVX512BF16__)
+#define CONSTRAIN_INSTRUCTION_SET avx512_bf16_without_fma
 #elif defined(__AVX512F__) && defined(__FMA__)
 #define CONSTRAIN_INSTRUCTION_SET avx512
 #elif defined(__AVX512F__)

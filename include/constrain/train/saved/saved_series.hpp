@@ -35,8 +35,9 @@ public:
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
   /// another user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that
   /// has no manifest: its removal was interrupted. If other files are left in the directory of a removed run, the
-  /// directory is renamed to 'step-<n>.kept-<suffix>'. Also removes what interrupted saves of steps of at most `last` left (see
-  /// `remove_abandoned` in io/directory_replace.hpp). Ignores an `error` that a removal throws.
+  /// directory is renamed to 'step-<n>.kept-<suffix>'. Also removes the temporary directories that interrupted saves of
+  /// steps of at most `last` left (`remove_abandoned` in io/directory_replace.hpp). Ignores an `error` that a removal
+  /// throws.
   [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:
