@@ -122,7 +122,7 @@ template <class entry> struct repeat_on_cpu {
 #if defined(CONSTRAIN_ON_HOST)
     // A call that the plan merges with the next one has no launches of its own in the plan.
     auto last = index;
-    while (device_plan_of<entry, target>.steps[last].merged_with_next) ++last;
+    while (device_plan_of<entry, target>.steps[last].more_tensors_follow) ++last;
     CHECK(on_host::all_launches() - launches == device_plan_of<entry, target>.steps[last].launches);
 #endif
   }

@@ -119,6 +119,8 @@ TEST_CASE("order: what cannot be is a sentence") {
   CHECK_FALSE(sentence([] { data::samples(64, 64); }).empty());
   CHECK_FALSE(sentence([] { data::samples(0, 1); }).empty());
   CHECK_FALSE(sentence([] { data::samples(1, std::numeric_limits<std::int64_t>::max()); }).empty());
+  CHECK(sentence([] { data::samples(17, 0, "evaluate"); }) ==
+        "evaluate: a context of 0 tokens is too short; give at least 1");
   CHECK(sentence([] { data::samples(17, 0); }) == "a context of 0 tokens is too short; give at least 1");
   CHECK(sentence([] { data::permutation(1, 0, 0); }) == "there are 0 samples to shuffle; give at least 1");
   CHECK(sentence([] {

@@ -131,7 +131,7 @@ using fan_trainer = ct::trainer<ct::task<fan<keeps>{}, ct::causal_lm, ct::micro_
 template <class entry> constexpr std::int64_t reversal_launches() {
   std::int64_t launches = 0;
   for (auto const& step : ct::device_plan_of<entry, gpu>.steps)
-    if (step.bytes > 0 || step.merged_with_next) launches += step.launches;
+    if (step.bytes > 0 || step.more_tensors_follow) launches += step.launches;
   return launches;
 }
 // Calls that read what the call before them writes are not merged.

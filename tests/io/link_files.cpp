@@ -26,7 +26,9 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
   for (auto const& t : both()) {
     std::string const name = t.name;
     bool const link = name.starts_with("a link") || name.starts_with("a relative link"), hard = name == "a hard link";
-    char const* const why = link ? "it is a link" : hard ? "it has another hard link" : "it is not a regular file";
+    char const* const why = link   ? "it is a symbolic link"
+                            : hard ? "it has another hard link"
+                                   : "it is not a regular file";
     auto const log = [](scene const& s) { return sentence([&] { io::log_file(s.at("name"), "", "", 0).write("1"); }); };
     auto const resumed = [](scene const& s) {
       return sentence([&] { io::log_file(s.at("name"), "", "", 9).write("1"); });

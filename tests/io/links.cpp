@@ -112,7 +112,7 @@ TEST_CASE("links: at the name of the checkpoint itself") {
       check(t, "c", nothing_before, saved, [&](scene const& s) {
         return "'" + s.target + "' cannot be resolved (" +
                (name == "a link to nowhere" ? "No such file or directory" : "Too many levels of symbolic links") +
-               "); remove it if it is a link, or choose another path";
+               "); remove it if it is a symbolic link, or choose another path";
       });
   }
   if (::geteuid() == 0)

@@ -10,18 +10,19 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// The number of samples in a corpus of `tokens` tokens. With T = `context`, sample s has the inputs [s T, s T + T) and
+/// The number of samples in a corpus of `corpus_tokens` tokens. With T = `context`, sample s has the inputs [s T, s T + T) and
 /// the labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used. Throws `error` if
-/// `context` is below 1 or the corpus is too short for one sample. `caller`: the start of the error for a short corpus,
-/// which is the name of the call and, if the call takes several corpora, of the option, such as "fit, .validation";
-/// empty: that error begins with "the corpus".
-constexpr std::int64_t samples(std::int64_t tokens, std::int64_t context, std::string_view caller = {}) {
-  if (context < 1) throw error({"a context of ", context, " tokens is too short; give at least 1"});
-  if (tokens <= context)
-    throw error({caller, caller.empty() ? "" : ": ", "the corpus has ", counted(tokens, "token"), ", but a context of ",
-                 context, " needs at least ", static_cast<std::uint64_t>(context) + 1,
+/// `context` is below 1 or the corpus is too short for one sample. `caller`: the start of the error, which is the name of
+/// the call and, if the call takes several corpora, of the option, such as "fit, .validation"; empty: none.
+constexpr std::int64_t samples(std::int64_t corpus_tokens, std::int64_t context, std::string_view caller = {}) {
+  if (context < 1)
+    throw error(
+        {caller, caller.empty() ? "" : ": ", "a context of ", context, " tokens is too short; give at least 1"});
+  if (corpus_tokens <= context)
+    throw error({caller, caller.empty() ? "" : ": ", "the corpus has ", counted(corpus_tokens, "token"),
+                 ", but a context of ", context, " needs at least ", static_cast<std::uint64_t>(context) + 1,
                  "; give more text or use a shorter context"});
-  return (tokens - 1) / context;
+  return (corpus_tokens - 1) / context;
 }
 
 /// A random permutation of [0, count) that needs O(1) memory: a Feistel network over [0, p), where p is the smallest

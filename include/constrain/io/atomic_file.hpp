@@ -21,7 +21,7 @@ public:
   enum class links { followed, refused };
 
   /// Throws `error` if the temporary file cannot be created, or if `path` is a directory or another non-regular file, a
-  /// broken link or, with `links::refused`, any symbolic link. Also throws `error` if `path` does not end in a name or
+  /// broken symbolic link or, with `links::refused`, any symbolic link. Also throws `error` if `path` does not end in a name or
   /// contains a NUL byte.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links link_policy = links::followed)
       : target_(checked(path, link_policy)), parent_(open_parent()),
@@ -44,7 +44,7 @@ public:
 
 private:
   split_path target_;
-  detail::directory_handle parent_; // the target's directory
+  detail::directory_handle parent_; // the target's parent directory
   std::string temporary_;           // name of the temporary file; empty once committed or discarded
   output_file file_;
   std::optional<struct stat>
@@ -55,7 +55,7 @@ private:
   /// Returns `path`. Throws `error` if `path` is a symbolic link and `link_policy` refuses links, or for a NUL byte.
   static std::string const& checked(std::string const& path, links link_policy);
 
-  /// Opens the target's directory. Throws `error` if that fails.
+  /// Opens the target's parent directory. Throws `error` if that fails.
   detail::directory_handle open_parent() const;
 
   /// Throws `error`, and discards the temporary file, if the target exists and is not a regular file.

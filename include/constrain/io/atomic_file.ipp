@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE std::string const& atomic_file::checked(std::string const& path, links link_policy) {
   auto const status = detail::status_at(AT_FDCWD, system_path(path));
   if (link_policy == links::refused && status && S_ISLNK(status->st_mode))
-    throw error({"'", path, "' cannot be written (it is a link); remove it or choose another path"});
+    throw error({"'", path, "' cannot be written (it is a symbolic link); remove it or choose another path"});
   return path;
 }
 

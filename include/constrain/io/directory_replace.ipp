@@ -67,7 +67,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   };
   old_directory old{directory_handle(parent, name), {}};
   if (S_ISREG(status->st_mode)) throw refusal("is a file");
-  if (S_ISLNK(status->st_mode)) throw refusal("is a link");
+  if (S_ISLNK(status->st_mode)) throw refusal("is a symbolic link");
   if (!S_ISDIR(status->st_mode)) throw refusal("is not a directory");
   if (!old.directory) throw refusal(concat({"cannot be opened (", reason(), ")"}));
   if (old.directory.owner() != owner) throw refusal("belongs to another user");

@@ -43,8 +43,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       ~owned_text() { std::free(text); }
     } const real{::realpath(path.c_str(), nullptr)};
     if (real.text == nullptr)
-      throw error(
-          {"'", path, "' cannot be resolved (", reason(), "); remove it if it is a link, or choose another path"});
+      throw error({"'", path, "' cannot be resolved (", reason(),
+                   "); remove it if it is a symbolic link, or choose another path"});
     split(real.text);
   }
   if (name.empty() || name == "." || name == "..")

@@ -71,7 +71,7 @@ private:
   }
 
   /// Increments `names`. Throws `error` above `safetensors_maximum_names`; `message_end`: the end of the message.
-  void count(std::size_t& names, std::string_view message_end) const {
+  void increment_checked(std::size_t& names, std::string_view message_end) const {
     if (++names > safetensors_maximum_names)
       throw error({"'", source_, "' has more than ", safetensors_maximum_names, message_end});
   }

@@ -23,9 +23,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void safetensors_header::check() const {
   std::size_t tensors = 0, metadata = 0;
-  read([&](safetensors_entry const&) { count(tensors, " tensors; split it into several files"); },
+  read([&](safetensors_entry const&) { increment_checked(tensors, " tensors; split it into several files"); },
        [&](std::string_view, std::string_view) {
-         count(metadata, " entries of metadata; keep them in a separate file");
+         increment_checked(metadata, " entries of metadata; keep them in a separate file");
        });
   // `positions` takes 4 bytes per name. It is allocated only after the checks of the JSON and of the number of names.
   std::vector<std::uint32_t> positions;

@@ -199,16 +199,15 @@ constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32)
   return are_valid;
 }
 
-/// Calls f(i, iterations, seconds, computes) for each node i that is a call. `iterations`: how often the call runs.
-/// `seconds`: the estimated time of all these runs, by the roofline model. `computes`: whether the call's arithmetic
-/// takes longer than its accesses to memory.
+/// Calls f(i, runs, seconds, is_compute_bound) for each node i that is a call. `runs`: how often the call runs.
+/// `seconds`: the estimated time of all these runs, by the roofline model. `is_compute_bound`: whether the call's
+/// arithmetic takes longer than its accesses to memory.
 template <class function>
 constexpr void for_each_time(program const& p, device_rates const& rates, bool tf32, function const& f) {
-  for_each_cost(p, [&](int i, cost const& c, double iterations) {
+  for_each_cost(p, [&](int i, cost const& c, double runs) {
     double const compute_seconds = c.flops / speed_of(p, p.nodes[i], rates, tf32);
     double const memory_seconds = (c.bytes_read + c.bytes_written) / rates.bytes;
-    f(i, iterations,
-      iterations * (rates.launch + (compute_seconds > memory_seconds ? compute_seconds : memory_seconds)),
+    f(i, runs, runs * (rates.launch + (compute_seconds > memory_seconds ? compute_seconds : memory_seconds)),
       compute_seconds > memory_seconds);
   });
 }

@@ -132,7 +132,7 @@ private:
   /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.
   runner(bytes size, std::int64_t scratch, current_device const& here, cudaStream_t stream)
       : stream_(checked_device(here.device()), stream), arena_(size, stream_),
-        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameters) {}
+        scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameter_bytes) {}
 
   /// Returns `device`; throws `error` if the executable has no code for it.
   static cuda_device checked_device(cuda_device device) {

@@ -13,11 +13,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The scratch memory and the launches of one step of a plan. Every default must be zero: g++ 12 stores zeros for the
 /// elements of a constant array that a constexpr function has not assigned, regardless of their member initializers.
 struct device_step {
-  std::int64_t scratch = 0;      // byte offset of the step's scratch memory in the plan's scratch memory
-  std::int64_t bytes = 0;        // bytes of scratch memory
-  std::int64_t launches = 0;     // number of launches; for merged calls, the last has the total, and the rest have 0
-  int merged_before = 0;         // number of preceding calls that are merged with this one
-  bool merged_with_next = false; // whether the next call is merged with this one
+  std::int64_t scratch = 0;         // byte offset of the step's scratch memory in the plan's scratch memory
+  std::int64_t bytes = 0;           // bytes of scratch memory
+  std::int64_t launches = 0;        // number of launches; for merged calls, the last has the total, and the rest have 0
+  int merged_before = 0;            // number of preceding calls that are merged with this one
+  bool more_tensors_follow = false; // whether the next call is merged with this one
 };
 
 /// The part of a plan that depends on the device.
@@ -98,7 +98,7 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
     out.has_needs = true;
     auto const needs = needs_of_step(p, p.steps[i], rules[call]);
     auto& current = out.steps[i];
-    if (i > 0 && out.steps[i - 1].merged_with_next) {
+    if (i > 0 && out.steps[i - 1].more_tensors_follow) {
       auto const& previous = out.steps[i - 1];
       current.merged_before = previous.merged_before + 1;
       current.scratch =
@@ -118,7 +118,7 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
         for (int k = i - current.merged_before; k <= i && merges; ++k)
           merges = independent(p, p.steps[k], p.steps[i + 1], reach);
       }
-      current.merged_with_next = merges;
+      current.more_tensors_follow = merges;
       current.launches = merges ? 0 : needs.launches;
     }
     if (current.scratch + current.bytes > out.scratch) out.scratch = current.scratch + current.bytes;

@@ -147,7 +147,7 @@ template <class hooks>
         // Unless the hooks allow merging, every call launches its own work.
         if constexpr (merges_calls<std::remove_cvref_t<hooks>>) {
           c.merged_before = resources.merged_before;
-          c.more_tensors_follow = resources.merged_with_next;
+          c.more_tensors_follow = resources.more_tensors_follow;
         }
       }
       h.before(i, s, bound, loops);

@@ -15,18 +15,18 @@ void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t t
                  std::int32_t* labels);
 
 /// Overwrites inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
-/// `samples` samples. Both vectors must already have the same size, a multiple of `tokens`. Rows past the last sample
-/// get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
+/// `samples` samples. Both vectors must already have the same size, a multiple of `tokens`. Rows after the corpus's last
+/// sample get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
 void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 
-/// The samples of a corpus, each of `tokens` tokens, with the next tokens as labels. Throws `error` if the corpus is
+/// The samples of a corpus: each has `tokens` tokens as inputs, and its labels are the next tokens. Throws `error` if the corpus is
 /// too short for one sample. `caller`: as in `data::samples`.
 sample_set samples_in(data::corpus const& corpus, std::int64_t tokens, std::string_view caller = {});
 
 namespace detail {
 
-/// The compile-time error for training on a corpus if the task needs other inputs or labels.
+/// Compile-time error if a task trains on a corpus, but needs inputs or labels that a corpus does not have.
 template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
   static_assert(takes_tokens,
                 "batches(corpus): a corpus is one sequence of tokens, but the model takes other inputs; "
@@ -36,7 +36,7 @@ template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
                 "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
                 "pass ct::data::examples(inputs, labels), or write batch(inputs, labels)");
 };
-/// The compile-time error for evaluation on a corpus if the task needs other inputs or labels.
+/// Compile-time error if a task is evaluated on a corpus, but needs inputs or labels that a corpus does not have.
 template <bool fits> struct corpus_is_evaluated {
   static_assert(fits, "evaluate(corpus): a corpus is one sequence of tokens, and the label of every token is the "
                       "next token, but the task has other inputs or labels; pass ct::data::examples(inputs, "

@@ -28,7 +28,7 @@ template <class... integers> constexpr std::int64_t largest(integers... numbers)
 template <class passes, class target> constexpr std::int64_t bytes_of_step() {
   using step = planned<passes, void, target>;
   if (!step::failure.ok()) return -1;
-  device_reserve const reserve{target::parameters + device_plan_of<step, target>.scratch, target::alignment};
+  device_reserve const reserve{target::parameter_bytes + device_plan_of<step, target>.scratch, target::alignment};
   return reserve.begin(step::where.end) + reserve.bytes;
 }
 
@@ -108,7 +108,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
       detail::largest(device_plan_of<step, target>.scratch, device_plan_of<evaluate, target>.scratch,
                       device_plan_of<predict, target>.scratch, device_plan_of<generate, target>.scratch);
   /// The end of the arena, after all buffers: step parameters and scratch memory.
-  static constexpr device_reserve reserve{target::parameters + scratch, target::alignment};
+  static constexpr device_reserve reserve{target::parameter_bytes + scratch, target::alignment};
   /// How the trainer uses its memory on one rank; see `memory_plan` for the entries that each field covers.
   static constexpr memory_plan memory =
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};

@@ -61,7 +61,7 @@ struct inference_entries
                       device_plan_of<generate, target>.scratch);
   /// How the inference object uses its memory on one rank; see `memory_plan` for the entries that each field covers.
   static constexpr memory_plan memory = failure.ok() ? memory_of(evaluate_program::final, evaluate::where, buffers_end,
-                                                                 {target::parameters + scratch, target::alignment})
+                                                                 {target::parameter_bytes + scratch, target::alignment})
                                                      : memory_plan{};
   /// The work of evaluating one micro-batch on one rank.
   static constexpr work_plan work = work_of(evaluate_program::final, [](int node) {

@@ -50,7 +50,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                    " is not kept after its update in the backward pass; to read it, train without "
                    "optimizer::in_backward"});
     if (!is_available)
-      throw error({"gradient: the gradient of ", name, " is not available now; read it right after a step"});
+      throw error(
+          {"gradient: the gradient of ", name,
+           " is not in memory: no step has run yet, or evaluate, predict, generate, a load or a failed step came after "
+           "the last step; read it right after a step"});
     return tensor_view(*memory_, info.gradient(), group_).multiplied_by(loss_scale);
   }
   throw error({"gradient: there is no parameter '", name, "'; the parameters are ", names});

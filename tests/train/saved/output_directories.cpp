@@ -122,7 +122,7 @@ TEST_CASE("fit: records that are links, hard links or pipes are refused, and wha
       auto const said = sentence([&] { ct::fit(t, text, {.steps = 1, .log = nullptr, .records = records}); });
       // A file that is replaced whole takes nothing from the other name.
       bool const log = std::string(name).starts_with("steps");
-      CHECK(said.find(!hard ? "(it is a link)" : log ? "(it has another hard link)" : "") != said.npos);
+      CHECK(said.find(!hard ? "(it is a symbolic link)" : log ? "(it has another hard link)" : "") != said.npos);
       CHECK(said.empty() == (hard && !log));
       CHECK(read_file(scratch / "thesis") == "years of work");
       fs::remove_all(scratch / "deep");

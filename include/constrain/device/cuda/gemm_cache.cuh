@@ -72,11 +72,11 @@ public:
   /// Prepares the GEMM with algorithm number `choice`, counted from 0, in the list that cuBLASLt's heuristic returns.
   /// The heuristic expects algorithm 0 to be the fastest. Throws `error` if cuBLASLt fails or its heuristic finds no
   /// algorithm.
-  cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : double_(s.output == dtype::f64) {
+  cuda_gemm(cublasLtHandle_t handle, gemm_shape const& s, int choice = 0) : is_fp64_(s.output == dtype::f64) {
     auto const what = concat({"prepare a GEMM of [", s.m, ", ", s.k, "] and [", s.k, ", ", s.n, "]"});
     bool const tf32 = s.tf32 && s.inputs == dtype::f32;
-    auto const compute = double_ ? CUBLAS_COMPUTE_64F : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublas_check(cublasLtMatmulDescCreate(operation_.address(), compute, double_ ? CUDA_R_64F : CUDA_R_32F), what);
+    auto const compute = is_fp64_ ? CUBLAS_COMPUTE_64F : tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublas_check(cublasLtMatmulDescCreate(operation_.address(), compute, is_fp64_ ? CUDA_R_64F : CUDA_R_32F), what);
     cublasOperation_t const transpose_first = s.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t const transpose_second = s.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transpose_first,
@@ -120,8 +120,8 @@ public:
                    "multiply two matrices");
     double const fp64_scalars[] = {1, adds ? 1.0 : 0.0};
     float const fp32_scalars[] = {1, adds ? 1.0f : 0.0f};
-    void const* const alpha = double_ ? static_cast<void const*>(&fp64_scalars[0]) : &fp32_scalars[0];
-    void const* const beta = double_ ? static_cast<void const*>(&fp64_scalars[1]) : &fp32_scalars[1];
+    void const* const alpha = is_fp64_ ? static_cast<void const*>(&fp64_scalars[0]) : &fp32_scalars[0];
+    void const* const beta = is_fp64_ ? static_cast<void const*>(&fp64_scalars[1]) : &fp32_scalars[1];
     cublas_check(cublasLtMatmul(handle, operation_, alpha, b, b_, a, a_, beta, c, c_, c, c_, &algorithm_, workspace,
                                 static_cast<std::size_t>(gemm_workspace), stream),
                  "multiply two matrices");
@@ -157,7 +157,7 @@ private:
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<std::uint32_t>(s.c_alignment));
   }
 
-  bool double_, exists_ = false;
+  bool is_fp64_, exists_ = false;
   cublas_operation operation_;
   cublas_layout a_, b_, c_;
   cublasLtMatmulAlgo_t algorithm_{};

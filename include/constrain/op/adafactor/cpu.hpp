@@ -61,7 +61,7 @@ inline std::int64_t rows_per_chunk(std::int64_t columns) {
   return std::max<std::int64_t>(1, adafactor_chunk / columns);
 }
 
-/// Updates one matrix in three stages: `average`, `sum_of_squares` and `update`.
+/// Updates one matrix in three stages: `compute_averages`, `sum_of_squares` and `update`.
 template <class real> struct adafactor_matrix {
   real const* gradient;       // [rows, columns]
   real const *row, *column;   // current averages, [rows] and [columns]
@@ -71,7 +71,7 @@ template <class real> struct adafactor_matrix {
   double scale;               // multiplies the gradient
 
   /// Computes the new row and column averages, and `factor`. The elements of a column are added in row order.
-  void average(op::adafactor_step const& h) const {
+  void compute_averages(op::adafactor_step const& h) const {
     auto const m = *this;
     parallel_chunks(rows, rows_per_chunk(columns), [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
@@ -220,7 +220,7 @@ private:
     };
     double squares = 0;
     for (std::int64_t k = 0; k < matrices; ++k) {
-      matrix(k).average(h);
+      matrix(k).compute_averages(h);
       squares += matrix(k).sum_of_squares();
     }
     double const rate = detail::adafactor_rate(h, weight);

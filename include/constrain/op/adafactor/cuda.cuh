@@ -23,9 +23,9 @@ template <class real> struct adafactor_vectors {
   double const* norm_and_scale;
   op::adafactor_step const* hyper;
   double *weight_squares, *update_squares; // [parts]: sums of the squares of the weights, and of the update
-  adafactor_sizes* sizes;
+  adafactor_rates* rates;
 
-  /// Element i of the update, before the multiplication by `adafactor_sizes::clipped_rate`.
+  /// Element i of the update, before the multiplication by `adafactor_rates::clipped_rate`.
   __device__ real direction(std::int64_t i) const {
     return gradient[i] * static_cast<real>(norm_and_scale[1]) / math::sqrt(new_squares[i]);
   }
@@ -60,13 +60,13 @@ static __global__ void __launch_bounds__(cuda_threads)
 template <bool first_moment, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_unfactored_kernel(detail::adafactor_vectors<real> arrays, std::int64_t count) {
-  auto const sizes = *arrays.sizes;
-  auto const clipped_rate = static_cast<real>(sizes.clipped_rate);
+  auto const rates = *arrays.rates;
+  auto const clipped_rate = static_cast<real>(rates.clipped_rate);
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   CT_KEEP_LOOP
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < count; i += stride) {
     real update[1] = {arrays.direction(i) * clipped_rate};
-    arrays.elements.template store<first_moment>(i, *arrays.hyper, sizes.rate, update);
+    arrays.elements.template store<first_moment>(i, *arrays.hyper, rates.rate, update);
   }
 }
 
@@ -103,12 +103,12 @@ private:
     detail::adafactor_vectors<real> const arrays{
         gradient.data,    squares.data,        elements,
         new_squares.data, norm_and_scale.data, detail::adafactor_step_in<optimizer, real>(bytes, c.options.decays),
-        weight_squares,   update_squares,      reinterpret_cast<detail::adafactor_sizes*>(update_squares + parts)};
+        weight_squares,   update_squares,      reinterpret_cast<detail::adafactor_rates*>(update_squares + parts)};
     auto& context = *c.parameters.context;
     cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, adafactor_moments_kernel<real>, arrays,
                 count);
-    cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.weight_squares,
-                arrays.update_squares, parts, count, arrays.sizes);
+    cuda_launch(context, dim3(1), cuda_threads, adafactor_rates_kernel<double>, arrays.hyper, arrays.weight_squares,
+                arrays.update_squares, parts, count, arrays.rates);
     cuda_launch(context, dim3(blocks_for(count, cuda_threads)), cuda_threads,
                 adafactor_unfactored_kernel<first_moment, real>, arrays, count);
   }

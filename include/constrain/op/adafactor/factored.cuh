@@ -1,12 +1,12 @@
 #pragma once
 
-#include "constrain/op/adafactor/sizes.cuh"
+#include "constrain/op/adafactor/rates.cuh"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The extents of a parameter: `matrices` matrices [rows, columns]; and the sizes of the arrays in its scratch memory,
+/// The extents of a parameter: `matrices` matrices [rows, columns]; and the rates of the arrays in its scratch memory,
 /// all fp64.
 struct adafactor_extents {
   std::int64_t matrices, rows, columns;
@@ -24,7 +24,7 @@ struct adafactor_extents {
   }
   constexpr std::int64_t all_rows() const { return matrices * rows; }
   constexpr std::int64_t column_sums() const { return matrices * parts() * columns; }
-  /// Bytes of the scratch memory: the column sums, one mean per matrix, three values per row, and the sizes.
+  /// Bytes of the scratch memory: the column sums, one mean per matrix, three values per row, and the rates.
   constexpr std::int64_t scratch() const { return 8 * (column_sums() + matrices + 3 * all_rows() + 2); }
 };
 
@@ -37,7 +37,7 @@ template <class real> struct adafactor_arrays {
   double const* norm_and_scale;
   op::adafactor_step const* hyper;
   double *column_sums, *mean, *weight_squares, *update_squares, *row_factor; // scratch memory, see adafactor_extents
-  adafactor_sizes* sizes;
+  adafactor_rates* rates;
 };
 
 /// The new moving average of the squared gradient, from the average before this step and the mean of the squared
@@ -144,14 +144,14 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
   auto const row_in_matrix = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
   if (row_in_matrix >= rows) return;
   auto const row = blockIdx.y * rows + row_in_matrix;
-  auto const sizes = *arrays.sizes;
-  auto const row_factor = static_cast<real>(arrays.row_factor[row] * sizes.clipped_rate);
+  auto const rates = *arrays.rates;
+  auto const row_factor = static_cast<real>(arrays.row_factor[row] * rates.clipped_rate);
   real g[n], factor[n];
   for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < columns; i += 32 * n) {
     load_pack(arrays.gradient + row * columns + i, g), load_pack(arrays.factor + blockIdx.y * columns + i, factor);
     CT_UNROLL
     for (int j = 0; j < n; ++j) g[j] = g[j] * factor[j] * row_factor;
-    arrays.elements.template store<first_moment>(row * columns + i, *arrays.hyper, sizes.rate, g);
+    arrays.elements.template store<first_moment>(row * columns + i, *arrays.hyper, rates.rate, g);
   }
 }
 
@@ -177,8 +177,8 @@ void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, a
   cuda_launch(context, dim3(blocks_for(e.columns, cuda_threads), matrices), cuda_threads,
               adafactor_columns_kernel<real>, arrays, e, e.parts());
   cuda_launch(context, row_grid, cuda_threads, adafactor_squares_kernel<n, real>, arrays, e.rows, e.columns);
-  cuda_launch(context, dim3(1), cuda_threads, adafactor_sizes_kernel<double>, arrays.hyper, arrays.weight_squares,
-              arrays.update_squares, e.all_rows(), e.all_rows() * e.columns, arrays.sizes);
+  cuda_launch(context, dim3(1), cuda_threads, adafactor_rates_kernel<double>, arrays.hyper, arrays.weight_squares,
+              arrays.update_squares, e.all_rows(), e.all_rows() * e.columns, arrays.rates);
   cuda_launch(context, row_grid, cuda_threads, adafactor_factored_kernel<n, first_moment, real>, arrays, e.rows,
               e.columns);
 }
@@ -235,7 +235,7 @@ private:
                                                 weight_squares,
                                                 update_squares,
                                                 row_factor,
-                                                reinterpret_cast<detail::adafactor_sizes*>(row_factor + e.all_rows())};
+                                                reinterpret_cast<detail::adafactor_rates*>(row_factor + e.all_rows())};
     auto& context = *c.parameters.context;
     if (takes_packs<real>(e.columns, gradient.data, factor.data, elements.weight, elements.average, elements.new_weight,
                           elements.new_average))

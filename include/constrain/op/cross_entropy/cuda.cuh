@@ -132,12 +132,12 @@ __device__ void write_gradient_of_row(loss_rows<n, stored> const& rows, accumula
 // Computes the logsumexp and the loss of each row. One block per row.
 template <int n, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
-    cross_entropy_kernel(loss_rows<n, stored> rows, accumulate* log_sum_exp, double* loss) {
+    cross_entropy_kernel(loss_rows<n, stored> rows, accumulate* log_sum_exp, double* row_loss) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   auto const row = detail::statistics_of_row(rows, shared);
   if (threadIdx.x != 0) return;
   log_sum_exp[blockIdx.x] = row.log_sum_exp;
-  loss[blockIdx.x] = detail::loss_of_row(rows, row);
+  row_loss[blockIdx.x] = detail::loss_of_row(rows, row);
 }
 
 // Computes dlogits, which has `stride` elements from one row to the next. One block per row.

@@ -18,7 +18,7 @@ template <> struct kernel<op::cross_entropy_and_gradient, cpu> {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* const x = logits.data + row * stride;
         accumulate const log_sum = log_sum_exp(x, classes);
-        row_loss[row] = regularized.loss(x, labels[row], log_sum);
+        row_loss[row] = regularized.loss_of_row(x, labels[row], log_sum);
         regularized.gradient(x, labels[row], log_sum, dlogits.data + row * to_stride);
       }
     });

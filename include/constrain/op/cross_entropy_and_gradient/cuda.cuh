@@ -19,10 +19,10 @@ template <class stored> inline constexpr int loss_threads = sizeof(stored) < 8 ?
 template <int n, class stored>
 static __global__ void __launch_bounds__(detail::loss_threads<stored>, 2)
     cross_entropy_and_gradient_kernel(loss_rows<n, stored> rows, double const* dloss, double const* inverse_count,
-                                      stored* dlogits, std::int64_t stride, double* loss) {
+                                      stored* dlogits, std::int64_t stride, double* row_loss) {
   __shared__ typename block_reduction<arithmetic<stored>>::memory shared;
   auto const row = detail::statistics_of_row(rows, shared);
-  if (threadIdx.x == 0) loss[blockIdx.x] = detail::loss_of_row(rows, row);
+  if (threadIdx.x == 0) row_loss[blockIdx.x] = detail::loss_of_row(rows, row);
   detail::write_gradient_of_row(rows, row.log_sum_exp, *dloss * *inverse_count,
                                 dlogits + static_cast<std::int64_t>(blockIdx.x) * stride);
 }

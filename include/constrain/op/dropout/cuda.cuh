@@ -44,10 +44,10 @@ private:
   }
 };
 
-/// Dropout of a tensor x [samples, ...], as a kernel argument. `rate` (the probability) and `parameters` point to
+/// Dropout of a tensor x [samples, ...], as a kernel argument. `probability` and `parameters` point to
 /// device memory.
 template <class stored> struct dropout_argument {
-  double const* rate;
+  double const* probability;
   step_parameters const* parameters;
   divisor per_sample;
   std::int64_t sample_elements, first_sample; // elements of a sample; as in dropout_of_thread
@@ -56,9 +56,9 @@ template <class stored> struct dropout_argument {
 
   /// The dropout of the call `c`. `probability`: a scalar in device memory.
   dropout_argument(call const& c, tensor<stored const> x, tensor<double const> probability)
-      : rate(probability.data), parameters(c.parameters.context->parameters()), per_sample(elements_per_sample(x)),
-        sample_elements(elements_per_sample(x)), first_sample(c.first_sample), random_key(c.random_key),
-        iteration(c.iteration) {}
+      : probability(probability.data), parameters(c.parameters.context->parameters()),
+        per_sample(elements_per_sample(x)), sample_elements(elements_per_sample(x)), first_sample(c.first_sample),
+        random_key(c.random_key), iteration(c.iteration) {}
 
   /// The dropout of one thread: reads the seed, the step and the probability from device memory.
   __device__ dropout_of_thread<stored> thread_state() const {
@@ -66,8 +66,8 @@ template <class stored> struct dropout_argument {
             per_sample,
             sample_elements,
             first_sample,
-            static_cast<float>(*rate),
-            static_cast<arithmetic<stored>>(*rate == 0 ? 1 : 1 / (1 - *rate))};
+            static_cast<float>(*probability),
+            static_cast<arithmetic<stored>>(*probability == 0 ? 1 : 1 / (1 - *probability))};
   }
   /// Whether each pack of 16 bytes lies within one sample. A kernel that accesses packs also needs aligned arrays.
   bool takes_packs() const { return sample_elements % pack_of<stored> == 0; }
@@ -101,11 +101,11 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// y = dropout(x, rate), or residual + dropout(x, rate) if `adds`. `residual` may be null if `adds` is false.
+/// y = dropout(x, probability), or residual + dropout(x, probability) if `adds`. `residual` may be null if `adds` is false.
 template <bool adds, class stored>
-void run_dropout(call const& c, stored const* residual, tensor<stored const> x, tensor<double const> rate,
+void run_dropout(call const& c, stored const* residual, tensor<stored const> x, tensor<double const> probability,
                  tensor<stored> y) {
-  dropout_argument<stored> const argument(c, x, rate);
+  dropout_argument<stored> const argument(c, x, probability);
   auto const launch = [&](std::int64_t packs, auto* kernel) {
     cuda_launch(*c.parameters.context, dim3(blocks_for(packs, cuda_threads)), cuda_threads, kernel, y.count, argument,
                 residual, x.data, y.data);
@@ -118,8 +118,8 @@ void run_dropout(call const& c, stored const* residual, tensor<stored const> x, 
 
 template <class architecture> struct kernel<op::dropout, cuda<architecture>> {
   template <class stored>
-  static void run(call const& c, tensor<stored const> x, tensor<double const> rate, tensor<stored> y) {
-    run_dropout<false, stored>(c, nullptr, x, rate, y);
+  static void run(call const& c, tensor<stored const> x, tensor<double const> probability, tensor<stored> y) {
+    run_dropout<false, stored>(c, nullptr, x, probability, y);
   }
 };
 
@@ -158,9 +158,9 @@ template <class architecture> struct kernel<op::dropout_bias_gradient, cuda<arch
     return needs_of_sum_columns(in[0].rows(), in[0].features(), out[1]);
   }
   template <class stored, class accumulate>
-  static void run(call const& c, tensor<stored const> dy, tensor<double const> rate, tensor<stored> dx,
+  static void run(call const& c, tensor<stored const> dy, tensor<double const> probability, tensor<stored> dx,
                   tensor<accumulate> dbias) {
-    dropout_argument<stored> const argument(c, dy, rate);
+    dropout_argument<stored> const argument(c, dy, probability);
     auto const sum = [&]<int n>(std::integral_constant<int, n>) {
       sum_columns<n>(c, dropout_packs<n, stored>{argument, dy.data, dx.data, dx.features()}, dx.rows(), dx.features(),
                      dbias, c.add_to(1));

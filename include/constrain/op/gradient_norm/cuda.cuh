@@ -22,7 +22,7 @@ template <class stored> struct squares_entry {
   unsigned first_block;  // index of the gradient's first block
   double* sums;          // sum of the squares of each chunk of each tensor
   int index;             // index of the gradient in `squares`
-  int zeroes;            // whether the call is the first write in a run, which must define all elements of `squares`
+  int is_first_write;    // whether the call is the first write in a run, which must define all elements of `squares`
 
   /// Number of chunks of all tensors.
   CT_HOST_DEVICE std::int64_t chunks() const { return tensors * norm_chunks(elements); }
@@ -67,7 +67,7 @@ template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     square_chunks_kernel(multi_tensor<detail::squares_entry<stored>> tensors, double* squares, std::int64_t gradients) {
   auto const& entry = tensors.entry_of_block(blockIdx.x);
-  if (entry.zeroes && blockIdx.x == entry.first_block)
+  if (entry.is_first_write && blockIdx.x == entry.first_block)
     for (std::int64_t i = threadIdx.x; i < gradients; i += cuda_threads) squares[i] = 0;
   auto const tensor_chunks = static_cast<unsigned>(norm_chunks(entry.elements)), chunks = tensor_chunks * entry.tensors;
   auto const first = (blockIdx.x - entry.first_block) * detail::chunks_of_block;
@@ -168,14 +168,14 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
 
 // squares[index] = the sum of the chunk sums of all shards, [shards, tensors, chunks], in the order of
 // gradient_norm_squared_kernel: each thread of the single block adds the same chunks of the full tensor as there.
-// Chunks beyond the last element are 0. `zeroes`: whether the call is the first write in a run, which must define all
+// Chunks beyond the last element are 0. `is_first_write`: whether the call is the first write in a run, which must define all
 // `gradients` elements of `squares`.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    chunk_sum_kernel(stored const* sums, int shards, std::int64_t tensors, int chunks, bool zeroes, std::int64_t index,
-                     std::int64_t gradients, stored* squares) {
+    chunk_sum_kernel(stored const* sums, int shards, std::int64_t tensors, int chunks, bool is_first_write,
+                     std::int64_t index, std::int64_t gradients, stored* squares) {
   __shared__ typename block_reduction<stored>::memory shared;
-  if (zeroes)
+  if (is_first_write)
     for (std::int64_t i = threadIdx.x; i < gradients; i += cuda_threads) squares[i] = 0;
   stored total = 0;
   for (std::int64_t tensor = 0; tensor < tensors; ++tensor) {

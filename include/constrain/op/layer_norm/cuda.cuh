@@ -40,9 +40,9 @@ template <int n, int packs_per_lane, class addend, class stored, class accumulat
   held_row<n, packs_per_lane, stored> x;
 
   /// Loads row number `row` of `arrays.a`. With an addend, adds the addend to the row, and stores the result, rounded,
-  /// in `arrays.sum`. Adds this lane's elements of the row to `sum`.
+  /// in `arrays.sum`. Adds this lane's elements of the row to `row_sum`.
   __device__ void load(layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument, std::int64_t row,
-                       int width, accumulate& sum) {
+                       int width, accumulate& row_sum) {
     x.load(arrays.a + row * width, width);
     if constexpr (adds) {
       held_row<n, packs_per_lane, stored> b;
@@ -62,7 +62,7 @@ template <int n, int packs_per_lane, class addend, class stored, class accumulat
     }
     x.for_each_pack(width, [&](int, accumulate const(&values)[n]) {
       CT_UNROLL
-      for (int j = 0; j < n; ++j) sum += values[j];
+      for (int j = 0; j < n; ++j) row_sum += values[j];
     });
   }
   /// Calls f(column, values) for this lane's packs: `column` is the first column of a pack, `values` has its n
@@ -77,7 +77,7 @@ template <int n, class addend, class stored, class accumulate> struct input_row<
   stored const* x;
 
   __device__ void load(layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument, std::int64_t row,
-                       int width, accumulate& sum) {
+                       int width, accumulate& row_sum) {
     x = (adds ? arrays.sum : arrays.a) + row * width;
     accumulate values[n];
     if constexpr (adds) {
@@ -87,13 +87,13 @@ template <int n, class addend, class stored, class accumulate> struct input_row<
         load_pack(arrays.a + row * width + i, values), load_pack(arrays.b + row * width + i, addends);
         thread_addend.apply(row * width + i, addends);
         CT_UNROLL
-        for (int j = 0; j < n; ++j) sum += values[j] = stored(values[j] + addends[j]);
+        for (int j = 0; j < n; ++j) row_sum += values[j] = stored(values[j] + addends[j]);
         store_pack(values, arrays.sum + row * width + i);
       }
     } else
       for_each_pack(width, [&](int, accumulate const(&loaded)[n]) {
         CT_UNROLL
-        for (int j = 0; j < n; ++j) sum += loaded[j];
+        for (int j = 0; j < n; ++j) row_sum += loaded[j];
       });
   }
   template <class function> __device__ void for_each_pack(int width, function const& f) const {
@@ -135,9 +135,9 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
   if (row >= rows) return;
   detail::input_row<n, packs_per_lane, addend, stored, accumulate> x;
-  accumulate sum = 0, squares = 0;
-  x.load(arrays, argument, row, static_cast<int>(width), sum);
-  accumulate const m = warp_sum(sum) / static_cast<accumulate>(width);
+  accumulate row_sum = 0, squares = 0;
+  x.load(arrays, argument, row, static_cast<int>(width), row_sum);
+  accumulate const m = warp_sum(row_sum) / static_cast<accumulate>(width);
   x.for_each_pack(static_cast<int>(width), [&](int, accumulate const(&values)[n]) {
     CT_UNROLL
     for (int j = 0; j < n; ++j) squares += (values[j] - m) * (values[j] - m);
@@ -155,9 +155,9 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.rstd[row] = r;
 }
 
-// dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus the residual's gradient if `adds`, and partial sums of
+// dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus dresidual if `adds`, and partial sums of
 // dweight and dbias. A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each
-// column, and dx, which may overwrite dy or the residual's gradient. The later passes usually find the rows in a cache.
+// column, and dx, which may overwrite dy or dresidual. The later passes usually find the rows in a cache.
 // n: elements per access. Rows that fit into registers have another kernel (held_gradient.cuh).
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
@@ -185,7 +185,7 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
           product += g[j] * weight[j] * ((x[j] - m) * r);
         }
       }
-      sum = warp_sum(sum) / static_cast<accumulate>(width);
+      sum = warp_sum(row_sum) / static_cast<accumulate>(width);
       product = warp_sum(product) / static_cast<accumulate>(width);
       if (lane == 0) mean[row] = m, rstd[row] = r, mean_of_gradient[row] = sum, mean_of_product[row] = product;
     }
@@ -202,7 +202,7 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
           g[j] = rstd[row] *
                  (g[j] * weight[j] - mean_of_gradient[row] - ((x[j] - mean[row]) * rstd[row]) * mean_of_product[row]);
         if constexpr (adds) {
-          load_pack(arrays.residual + offset + i, x);
+          load_pack(arrays.dresidual + offset + i, x);
           CT_UNROLL
           for (int j = 0; j < n; ++j) g[j] += x[j];
         }
@@ -252,7 +252,7 @@ void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, a
                 row_partition(dx.rows(), parts), columns);
   };
   constexpr int n = pack_of<stored>;
-  if (takes_packs<stored>(width, arrays.residual, arrays.dy, arrays.x, arrays.weight, arrays.dx, arrays.dweight,
+  if (takes_packs<stored>(width, arrays.dresidual, arrays.dy, arrays.x, arrays.weight, arrays.dx, arrays.dweight,
                           arrays.dbias))
     with_held_packs<stored, n, 8, 24, 32>(width, [&]<int packs_per_lane>(std::integral_constant<int, packs_per_lane>) {
       if constexpr (packs_per_lane == 0) launch(&layer_norm_gradient_kernel<n, adds, stored, accumulate>, width);

@@ -9,13 +9,13 @@ namespace detail {
 
 inline constexpr int norm_warps = cuda_threads / 32; // warps of a block
 
-/// The arrays of layer_norm_gradient: residual (the residual's gradient), dy, x and dx [rows, width], weight [width],
-/// mean and rstd [rows]. Without a residual, `residual` is null.
+/// The arrays of layer_norm_gradient: dresidual, dy, x and dx [rows, width], weight [width], mean and rstd [rows].
+/// Without a residual, `dresidual` is null.
 template <class stored, class accumulate> struct layer_norm_gradient_arrays {
-  stored const *residual, *dy, *x;
+  stored const *dresidual, *dy, *x;
   accumulate const *weight, *mean, *rstd;
   stored* dx;
-  accumulate *dweight, *dbias; // [parts, width]: the sums over the rows of each block
+  accumulate *dweight, *dbias; // [blocks, width]: the sums over the rows of each block
 };
 
 /// A lane's sums over rows, for the columns of a `held_row` that the lane holds: sums[k][j] is the sum of column
@@ -44,8 +44,9 @@ template <int n, int packs_per_lane, class accumulate> struct held_sums {
   }
 };
 
-/// Minimum number of blocks per multiprocessor, for __launch_bounds__: 2 if the registers suffice, otherwise 1.
-/// `elements`: elements of a row per lane.
+/// The least number of blocks that a multiprocessor must hold at the same time, for __launch_bounds__: 2 if the
+/// registers suffice, otherwise 1. `elements`: elements of a row per lane. With 2 blocks, a thread has 128 registers.
+/// In 16-bit types, 24 elements of dy, x and dresidual and their two fp32 sums take 84 of them; 32 elements take 112.
 template <class stored> constexpr int held_gradient_blocks(int elements) {
   return sizeof(stored) < 4 && elements <= 24 ? 2 : 1;
 }
@@ -54,7 +55,7 @@ template <class stored> constexpr int held_gradient_blocks(int elements) {
 
 // The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp, `packs_per_lane` packs of n
 // elements per lane: a warp reads each of its rows once, and each lane adds up its columns of dweight and dbias in
-// registers. dx may overwrite dy or the residual's gradient.
+// registers. `width`: a multiple of n, at most 32 n `packs_per_lane`. dx may overwrite dy or dresidual.
 template <int n, int packs_per_lane, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blocks<stored>(packs_per_lane* n))
     held_layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
@@ -64,9 +65,9 @@ static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blo
   auto const end = rows.begin(blockIdx.x + 1);
   CT_KEEP_LOOP
   for (auto row = rows.begin(blockIdx.x) + threadIdx.x / 32; row < end; row += detail::norm_warps) {
-    held_row<n, packs_per_lane, stored> dy, x, residual;
+    held_row<n, packs_per_lane, stored> dy, x, dresidual;
     dy.load(arrays.dy + row * width, width), x.load(arrays.x + row * width, width);
-    if constexpr (adds) residual.load(arrays.residual + row * width, width);
+    if constexpr (adds) dresidual.load(arrays.dresidual + row * width, width);
     accumulate const mean = arrays.mean[row], rstd = arrays.rstd[row];
     accumulate g[n], values[n], weight[n], sum = 0, product = 0;
     CT_UNROLL
@@ -91,7 +92,7 @@ static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blo
       CT_UNROLL
       for (int j = 0; j < n; ++j) g[j] = rstd * (g[j] * weight[j] - sum - (values[j] - mean) * rstd * product);
       if constexpr (adds) {
-        residual.pack[k].unpack(values);
+        dresidual.pack[k].unpack(values);
         CT_UNROLL
         for (int j = 0; j < n; ++j) g[j] += values[j];
       }

@@ -11,7 +11,7 @@ namespace detail {
 
 /// The decay of one update: 0 in update number 1, which copies the weight; otherwise the hyperparameter `decay`.
 template <class optimizer, class stored>
-CT_HOST_DEVICE stored decay_of_step(op::step_hyperparameters<optimizer, stored> const& hyper) {
+CT_HOST_DEVICE stored decay_of_update(op::step_hyperparameters<optimizer, stored> const& hyper) {
   return hyper.step.number == 1 ? stored(0) : static_cast<stored>(hyper.other.decay);
 }
 
@@ -35,7 +35,7 @@ template <class optimizer, class stored> struct guarded_moving_average_elements 
   stored* average;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (norm_and_scale[1] != 0) moving_average_elements<stored>{weight, detail::decay_of_step(*hyper), average}(i);
+    if (norm_and_scale[1] != 0) moving_average_elements<stored>{weight, detail::decay_of_update(*hyper), average}(i);
   }
 };
 
@@ -48,7 +48,7 @@ template <class optimizer, class device> struct kernel<op::moving_average<optimi
     if constexpr (std::is_same_v<device, cpu>) {
       // The host reads the scale once: with the check in the loop, g++ does not vectorize the loop.
       if (norm_and_scale[1] == 0) return;
-      moving_average_elements<stored> const body{weight.data, detail::decay_of_step(*hyperparameters), average.data};
+      moving_average_elements<stored> const body{weight.data, detail::decay_of_update(*hyperparameters), average.data};
       for_elements(device{}, c, average.count, body);
     } else {
       guarded_moving_average_elements<optimizer, stored> const body{weight.data, norm_and_scale.data, hyperparameters,

@@ -17,7 +17,7 @@ public:
       : options_(options), classes_(classes), scale_(static_cast<accumulate>(scale)) {}
 
   /// The loss of the row x, whose logsumexp is `log_sum`; 0 for an ignored label.
-  double loss(stored const* x, std::int32_t label, accumulate log_sum) const {
+  double loss_of_row(stored const* x, std::int32_t label, accumulate log_sum) const {
     double const nll = cross_entropy_of(x, label, log_sum);
     if (is_plain() || label == ignored_label) return nll;
     double const smoothing = options_.label_smoothing, log_sum_fp64 = static_cast<double>(log_sum);
@@ -59,7 +59,7 @@ template <> struct kernel<op::regularized_cross_entropy, cpu> {
       for (std::int64_t row = begin; row < end; ++row) {
         stored const* x = logits.data + row * stride;
         row_log_sum_exp[row] = log_sum_exp(x, classes);
-        row_loss[row] = regularized.loss(x, labels[row], row_log_sum_exp[row]);
+        row_loss[row] = regularized.loss_of_row(x, labels[row], row_log_sum_exp[row]);
       }
     });
     add_up_loss(c, row_loss, inverse_count[0], loss);

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::string saved_series::path_to_save(std::int64_t step) const {
   auto const status = io::detail::status_at(AT_FDCWD, path(step));
   if (status && S_ISLNK(status->st_mode))
-    throw error({"'", path(step), "' is a link, and a save there would replace the target of the link; ",
+    throw error({"'", path(step), "' is a symbolic link, and a save there would replace the target of the link; ",
                  "remove the link or choose another directory"});
   return path(step);
 }

@@ -11,9 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// row.
 template <int units> CT_HOST_DEVICE constexpr int swizzled(int row, int unit) {
   static_assert(units >= 4 && (units & (units - 1)) == 0);
-  constexpr int in_all_banks = units < 8 ? 8 / units : 1; // consecutive rows that cover all banks once
+  constexpr int rows_across_banks = units < 8 ? 8 / units : 1; // consecutive rows that cover all banks once
   constexpr int permuted = units < 8 ? units : 8;
-  return unit ^ (row / in_all_banks % permuted);
+  return unit ^ (row / rows_across_banks % permuted);
 }
 
 } // namespace constrain

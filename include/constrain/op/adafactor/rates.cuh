@@ -18,7 +18,7 @@ op::adafactor_step const* adafactor_step_in(tensor<std::uint8_t const> bytes, bo
 
 /// `rate`: the step size of a parameter. `clipped_rate`: the step size times the factor that limits the update's root
 /// mean square.
-struct adafactor_sizes {
+struct adafactor_rates {
   double rate, clipped_rate;
 };
 
@@ -29,7 +29,7 @@ template <class real> struct adafactor_elements {
   real *new_weight, *new_average;
 
   /// Stores n consecutive weights from element i on: the decayed weight minus its update or, with a first moment, minus
-  /// the moving average of the updates. `update`: the updates times `adafactor_sizes::clipped_rate`; overwritten if
+  /// the moving average of the updates. `update`: the updates times `adafactor_rates::clipped_rate`; overwritten if
   /// there is a first moment.
   template <bool first_moment, int n>
   __device__ void store(std::int64_t i, op::adafactor_step const& h, double rate, real (&update)[n]) const {
@@ -50,12 +50,12 @@ template <class real> struct adafactor_elements {
 
 } // namespace detail
 
-// *sizes = the sizes of a parameter of `count` elements, from `parts` partial sums of the squares of its weights and of
+// *rates = the rates of a parameter of `count` elements, from `parts` partial sums of the squares of its weights and of
 // its update. One block.
 template <class sum>
 static __global__ void __launch_bounds__(cuda_threads)
-    adafactor_sizes_kernel(op::adafactor_step const* hyper, sum const* weight_squares, sum const* update_squares,
-                           std::int64_t parts, std::int64_t count, detail::adafactor_sizes* sizes) {
+    adafactor_rates_kernel(op::adafactor_step const* hyper, sum const* weight_squares, sum const* update_squares,
+                           std::int64_t parts, std::int64_t count, detail::adafactor_rates* rates) {
   __shared__ typename block_reduction<sum>::memory shared;
   auto const h = *hyper;
   sum weight_rms = 0, update_rms = 0;
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   update_rms = math::sqrt(block_reduction<sum>{shared}.sum(update_rms) / static_cast<sum>(count)) / h.clip_threshold;
   if (threadIdx.x != 0) return;
   sum const rate = h.scale_parameter == 0 ? h.rate : h.rate * (weight_rms > h.epsilon2 ? weight_rms : h.epsilon2);
-  *sizes = {rate, rate / (update_rms > 1 ? update_rms : 1)};
+  *rates = {rate, rate / (update_rms > 1 ? update_rms : 1)};
 }
 
 } // namespace constrain
