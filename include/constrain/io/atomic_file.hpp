@@ -21,8 +21,8 @@ public:
   enum class links { followed, refused };
 
   /// Throws `error` if the temporary file cannot be created, or if `path` is a directory or another non-regular file, a
-  /// broken symbolic link or, with `links::refused`, any symbolic link. Also throws `error` if `path` does not end in a name or
-  /// contains a NUL byte.
+  /// broken symbolic link or, with `links::refused`, any symbolic link. Also throws `error` if `path` does not end in a
+  /// name or contains a NUL byte.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links link_policy = links::followed)
       : target_(checked(path, link_policy)), parent_(open_parent()),
         temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),

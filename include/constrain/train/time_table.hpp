@@ -11,9 +11,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// A text table of the estimated time that each op takes in one run of a program: its calls, its milliseconds, its
-/// share of the program's time, and the share of its own time that its compute-bound calls take. The ops that take longest come first,
-/// and the last line, "all", has the totals. `tf32`: whether fp32 GEMMs use TF32. Empty if a rate that the estimate
-/// needs is unknown or out of range (`estimated_seconds`).
+/// share of the program's time, and the share of its own time that its compute-bound calls take. The ops that take
+/// longest come first, and the last line, "all", has the totals. `tf32`: whether fp32 GEMMs use TF32. Empty if a rate
+/// that the estimate needs is unknown or out of range (`estimated_seconds`).
 [[gnu::noinline, gnu::cold]] inline std::string time_table(program const& p, device_rates const& rates, bool tf32) {
   struct op_time {
     std::string_view name;

@@ -126,11 +126,10 @@ TEST_CASE("series: no save goes through a link in it") {
   fs::create_directory_symlink("../arch", scratch / "run/step-5");
   ct::saved_series const series(scratch / "run");
   CHECK(series.path_to_save(4) == scratch / "run/step-4");
-  CHECK(
-      sentence([&] { series.path_to_save(5); }) ==
-      "'" + scratch / "run/step-5" +
-          "' is a symbolic link, and a save there would replace the target of the link; remove the link or choose another "
-          "directory");
+  CHECK(sentence([&] { series.path_to_save(5); }) ==
+        "'" + scratch / "run/step-5" +
+            "' is a symbolic link, and a save there would replace the target of the link; remove the link or choose "
+            "another directory");
   // A save outside of a series follows the link, as the sentence says.
   save(scratch / "run/step-5");
   CHECK(fs::is_symlink(scratch / "run/step-5"));

@@ -44,8 +44,8 @@ private:
   }
 };
 
-/// Dropout of a tensor x [samples, ...], as a kernel argument. `probability` and `parameters` point to
-/// device memory.
+/// Dropout of a tensor x [samples, ...], as a kernel argument. `probability` and `parameters` point to device
+/// memory.
 template <class stored> struct dropout_argument {
   double const* probability;
   step_parameters const* parameters;
@@ -101,7 +101,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   }
 }
 
-/// y = dropout(x, probability), or residual + dropout(x, probability) if `adds`. `residual` may be null if `adds` is false.
+/// y = dropout(x, probability), or residual + dropout(x, probability) if `adds`. `residual` may be null if `adds` is
+/// false.
 template <bool adds, class stored>
 void run_dropout(call const& c, stored const* residual, tensor<stored const> x, tensor<double const> probability,
                  tensor<stored> y) {

@@ -9,10 +9,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dropout fused with linear_bias_gradient: dy [..., out], p (the probability: fp64, a scalar) -> dx = dropout(dy, p), and db (+)= the
-/// sum of the rows of dx, [out]; if row_sum_options::parts is not 0, db = the sums over each part of the rows, [parts,
-/// out]. (+)=: the first write in a run of the program overwrites db; later writes add to it. The pass `fuse` inserts
-/// this op.
+/// dropout fused with linear_bias_gradient: dy [..., out], p (the probability: fp64, a scalar) -> dx = dropout(dy, p),
+/// and db (+)= the sum of the rows of dx, [out]; if row_sum_options::parts is not 0, db = the sums over each part of
+/// the rows, [parts, out]. (+)=: the first write in a run of the program overwrites db; later writes add to it. The
+/// pass `fuse` inserts this op.
 struct dropout_bias_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "dropout_bias_gradient";
