@@ -20,8 +20,8 @@ void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t t
 void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 
-/// The samples of a corpus: each has `tokens` tokens as inputs, and its labels are the next tokens. Throws `error` if the
-/// corpus is too short for one sample. `caller`: as in `data::samples`.
+/// The samples of a corpus: each has `tokens` tokens as inputs, and its labels are the next tokens. Throws `error` if
+/// the corpus is too short for one sample. `caller`: as in `data::samples`.
 sample_set samples_in(data::corpus const& corpus, std::int64_t tokens, std::string_view caller = {});
 
 namespace detail {
