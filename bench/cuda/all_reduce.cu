@@ -37,7 +37,7 @@ double bandwidth(std::int64_t bytes, int ranks, double seconds) {
 void measure(ct::mpi& world) {
   ct::current_device const here{ct::cuda_device(ct::device_of_rank(-1, world))};
   ct::cuda_stream const stream(here.device());
-  memory const parameters(target::parameters), buffer(ct::op::exchange_elements * 4);
+  memory const parameters(target::parameter_bytes), buffer(ct::op::exchange_elements * 4);
   ct::cuda_context context(stream, parameters.data);
   ct::nccl_ranks ranks(world, world, 600, true, [] {});
   context.connect(ranks);

@@ -80,12 +80,12 @@ public:
   /// The call argument of kernels, with scratch memory for a GEMM.
   call make_call() const {
     call c{none_, parameters_};
-    c.scratch = memory_.data() + 3 * bytes_ + device::parameters;
+    c.scratch = memory_.data() + 3 * bytes_ + device::parameter_bytes;
     return c;
   }
 
 private:
-  static constexpr std::int64_t reserve = device::parameters + gemm_workspace;
+  static constexpr std::int64_t reserve = device::parameter_bytes + gemm_workspace;
 
   cuda_stream stream_;
   std::int64_t bytes_;

@@ -88,7 +88,7 @@ template <class entry> struct repeat_on_cpu {
     auto const plan = view_of<entry, cpu>();
     auto const& mine = device_plan_of<entry, target>.steps[index];
     auto* const scratch_memory = device.data() + device.size().count() - scratch;
-    std::vector<on_host::byte_range> ranges{{scratch_memory - target::parameters, target::parameters},
+    std::vector<on_host::byte_range> ranges{{scratch_memory - target::parameter_bytes, target::parameter_bytes},
                                             {scratch_memory + mine.scratch, static_cast<std::size_t>(mine.bytes)}};
     for (int k = 0; k < s.inputs + s.outputs; ++k) {
       auto const& b = bound[k];

@@ -137,7 +137,7 @@ private:
 
   cuda_stream stream_;
   cuda_arena memory_;
-  std::int64_t used_ = target::parameters;
+  std::int64_t used_ = target::parameter_bytes;
   cuda_context context_;
 };
 

@@ -62,7 +62,7 @@ template <class stored> void compare(std::int64_t elements, std::int64_t tensors
   CAPTURE(tensors);
   CAPTURE(shards);
   ct::cuda_stream const stream{ct::cuda_device()};
-  device_array<std::byte> const parameters(std::vector<std::byte>(target::parameters)),
+  device_array<std::byte> const parameters(std::vector<std::byte>(target::parameter_bytes)),
       scratch(std::vector<std::byte>(1 << 16));
   ct::cuda_context context(stream, parameters.data);
   ct::step_parameters step{.context = &context};

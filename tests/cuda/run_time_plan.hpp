@@ -78,13 +78,13 @@ public:
         std::make_unique<device_plan<capacity>>(detail::plan_for<target, capacity>(plan, *calls, rules.data()));
     steps_ = p.nodes.size();
     planned_launches = work_of(p, [&](int node) { return on_device_->steps[node].launches; }).kernel_launches;
-    arena_end = device_reserve{target::parameters, target::alignment}.begin(where.end);
+    arena_end = device_reserve{target::parameter_bytes, target::alignment}.begin(where.end);
   }
 
   /// Runs it once. `h`: hooks of the executor.
   template <class hooks> void run(hooks&& h) const {
     cuda_stream const stream{cuda_device()};
-    auto const scratch = arena_end + target::parameters;
+    auto const scratch = arena_end + target::parameter_bytes;
     cuda_arena const arena(bytes(scratch + on_device_->scratch), stream);
     cuda_context context(stream, arena.data() + arena_end);
     step_parameters parameters;

@@ -14,10 +14,9 @@ class cuda_context;
 /// inference objects set all three communicators, even for a single rank. Device code reads a copy (`parameters_on`),
 /// whose pointers are valid only on the host.
 struct step_parameters {
-  std::uint64_t seed = 0; // seed of all ops that draw random numbers
-  std::int64_t step = 0;  // optimizer steps before this run, including skipped ones; selects random numbers
-  std::int64_t updates =
-      0; // optimizer steps before this run, without those that the host knows were skipped; Adam's t is this + 1
+  std::uint64_t seed = 0;          // seed of all ops that draw random numbers
+  std::int64_t step = 0;           // optimizer steps before this run, including skipped ones; selects random numbers
+  std::int64_t updates = 0;        // like `step`, without the steps that the host knows were skipped; Adam's t - 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
   communicator* data = nullptr;    // all ranks that train on different data
@@ -95,10 +94,9 @@ template <class op, class device> concept has_kernel = requires { sizeof(kernel<
 
 /// The kernel tag of the host's processor.
 struct cpu {
-  static constexpr std::int64_t parameter_bytes =
-      0;                                        // bytes of the arena for the step parameters; 0: they are not copied
-  static constexpr std::int64_t alignment = 64; // alignment of buffers and scratch memory, in bytes: a cache line
-  static constexpr bool has_launches = false;   // false: a call to a kernel counts as one launch
+  static constexpr std::int64_t parameter_bytes = 0; // of the arena, for the step parameters; 0: they are not copied
+  static constexpr std::int64_t alignment = 64;      // alignment of buffers and scratch memory, in bytes: a cache line
+  static constexpr bool has_launches = false;        // false: a call to a kernel counts as one launch
 };
 
 /// A CUDA compute capability, times ten: sm<80> is 8.0.
@@ -109,7 +107,7 @@ inline constexpr int lowest_capability = 80;
 
 /// The kernel tag of CUDA devices, whose kernels are compiled for `architecture`.
 template <class architecture> struct cuda {
-  static constexpr std::int64_t parameter_bytes = 256; // bytes of the arena for the step parameters
+  static constexpr std::int64_t parameter_bytes = 256; // of the arena, for the step parameters
   static constexpr std::int64_t alignment = 256; // alignment of buffers and scratch memory, in bytes, for cuBLASLt
   static constexpr bool has_launches = true;     // true: a call counts as `kernel_needs::launches` launches
 };

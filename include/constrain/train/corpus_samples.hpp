@@ -15,8 +15,8 @@ void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t t
                  std::int32_t* labels);
 
 /// Overwrites inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
-/// `samples` samples. Both vectors must already have the same size, a multiple of `tokens`. Rows after the corpus's
-/// last sample get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
+/// `samples` samples. Both vectors must already have the same size, a multiple of `tokens`. Rows after the last sample
+/// of the corpus get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
 void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 

@@ -67,7 +67,7 @@ struct device_of_rank {
   ct::communicator& world;
   ct::current_device here{ct::cuda_device(ct::device_of_rank(-1, world))};
   ct::cuda_stream stream{here.device()};
-  device_array<std::byte> parameters{std::vector<std::byte>(target::parameters), stream};
+  device_array<std::byte> parameters{std::vector<std::byte>(target::parameter_bytes), stream};
   ct::cuda_context context{stream, parameters.data};
   ct::nccl_ranks ranks;
   ct::step_parameters step{.data = &world, .zero = &world, .context = &context};

@@ -19,8 +19,8 @@ public:
   static constexpr std::size_t multi_tensor_bytes =
       3584; // leaves space for a kernel's other arguments within 4 KiB, CUDA's limit before version 12.1
 
-  /// `stream` must outlive this object. `parameters` points to cuda<...>::parameter_bytes bytes of device memory.
-  /// Throws `error` if cuBLASLt cannot be initialized.
+  /// `stream` must outlive this object. `parameters` points to cuda<...>::parameter_bytes of device memory. Throws
+  /// `error` if cuBLASLt cannot be initialized.
   cuda_context(cudaStream_t stream, std::byte* parameters)
       : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(parameters)) {
     static_assert(sizeof(step_parameters) <= cuda<void>::parameter_bytes);

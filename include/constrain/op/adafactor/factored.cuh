@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The extents of a parameter: `matrices` matrices [rows, columns]; and the rates of the arrays in its scratch memory,
+/// The extents of a parameter: `matrices` matrices [rows, columns]; and the sizes of the arrays in its scratch memory,
 /// all fp64.
 struct adafactor_extents {
   std::int64_t matrices, rows, columns;

@@ -155,10 +155,10 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.rstd[row] = r;
 }
 
-// dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus dresidual if `adds`, and partial sums of
-// dweight and dbias. A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each
-// column, and dx, which may overwrite dy or dresidual. The later passes usually find the rows in a cache.
-// n: elements per access. Rows that fit into registers have another kernel (held_gradient.cuh).
+// dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus dresidual if `adds`, and partial sums of dweight and dbias.
+// A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each column, and dx, which
+// may overwrite dy or dresidual. The later passes usually find the rows in a cache. n: elements per access. Rows that
+// fit into registers have another kernel (held_gradient.cuh).
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
@@ -185,7 +185,7 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
           product += g[j] * weight[j] * ((x[j] - m) * r);
         }
       }
-      sum = warp_sum(row_sum) / static_cast<accumulate>(width);
+      sum = warp_sum(sum) / static_cast<accumulate>(width);
       product = warp_sum(product) / static_cast<accumulate>(width);
       if (lane == 0) mean[row] = m, rstd[row] = r, mean_of_gradient[row] = sum, mean_of_product[row] = product;
     }
