@@ -49,8 +49,8 @@ TEST_CASE("time_table: arithmetic or memory is the limit") {
   auto few_bytes = rates, few_operations = rates;
   few_bytes.bytes = 1e20;
   few_operations.gemm_32 = few_operations.operations = 1e20;
-  CHECK(number_before(ct::detail::time_table(step, few_bytes, false), "linear", "% in") == 100);
-  CHECK(number_before(ct::detail::time_table(step, few_operations, false), "linear", "% in") == 0);
+  CHECK(number_before(ct::detail::time_table(step, few_bytes, false), "linear", "% compute-bound") == 100);
+  CHECK(number_before(ct::detail::time_table(step, few_operations, false), "linear", "% compute-bound") == 0);
 }
 
 TEST_CASE("time_table: flash attention in 16 bits has a rate of its own") {
