@@ -7,8 +7,6 @@
 # instruction set, OpenMP, the GEMM provider, MPI, NCCL, NVTX, fast math and libstdc++'s debug mode (CONSTRAIN_FLAGS in
 # constrain/base/variant.hpp). Otherwise it compiles everything from the headers.
 
-set(CONSTRAIN_COMPILED_FOLDER ${CMAKE_CURRENT_LIST_DIR})
-
 function(constrain_add_compiled name)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${name})
   foreach(part functions kernels)
@@ -29,11 +27,12 @@ char const flags[] = \"CONSTRAIN_COMPILED_FOR_\" CONSTRAIN_TEXT(CONSTRAIN_FLAGS)
   set(header ${include}/${name}.hpp)
   add_custom_command(OUTPUT ${header}
                      COMMAND ${CMAKE_COMMAND} -D OBJECT=$<TARGET_OBJECTS:${name}_flags> -D HEADER=${header}
-                             -P ${CONSTRAIN_COMPILED_FOLDER}/constrain-flags.cmake
+                             -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/constrain-flags.cmake
                      DEPENDS $<TARGET_OBJECTS:${name}_flags> ${name}_flags VERBATIM)
 
   add_library(${name} STATIC EXCLUDE_FROM_ALL ${folder}/functions.cpp ${folder}/kernels.cpp ${header})
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON) # so that shared libraries can link to it
+  # Shared libraries may link to it. Its two sources include the same headers as different parts of the library.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
   target_compile_definitions(${name} PUBLIC $<$<COMPILE_LANGUAGE:CXX>:CONSTRAIN_COMPILED="${name}.hpp">)
   target_include_directories(${name} PUBLIC ${include})
   target_link_libraries(${name} PUBLIC constrain::constrain ${ARGN})

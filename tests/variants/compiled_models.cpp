@@ -31,4 +31,5 @@ void use_models() {
   use<ct::task<bert, ct::masked_lm, two>, ct::precision::bf16, ct::attention::reference, ct::accumulate<2>>();
   use<ct::task<bert.with_classes(2), ct::classification, two>, ct::attention::flash, ct::optimizer::sgd>();
   use<ct::task<llama, ct::causal_lm, two>, ct::precision::bf16, ct::attention::flash>();
+  use<ct::task<llama, ct::causal_lm, two>, ct::precision::tf32, ct::fusion::all>();
 }

@@ -129,6 +129,8 @@
 #define CONSTRAIN_DEFINITIONS 0
 #endif
 #define CONSTRAIN_INLINE
+#elif defined(CONSTRAIN_COMPANION_FUNCTIONS) || defined(CONSTRAIN_COMPANION_KERNELS)
+#error "The companion library has flags that its users lack; give constrain_add_compiled a target with these flags."
 #else
 #define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
 #define CONSTRAIN_DEFINITIONS 1

@@ -1,9 +1,10 @@
 #pragma once
 
-// The CPU kernels that the companion library contains: those of the models, for each precision. A translation unit that
-// uses the library does not compile these kernels. Other kernels, such as those of your own ops, are compiled in every
-// translation unit with a trainer that calls them. Updates are too: an optimizer must give the same bits inside another
-// one (by_role, states_in), whatever options for optimization the library was compiled with.
+// The CPU kernels that the companion library contains: those that the models call in each precision with automatic
+// fusion, without parallelism. A translation unit that uses the library does not compile these kernels. Other kernels,
+// such as those of your own ops, are compiled in every translation unit with a trainer that calls them. Updates are
+// too: an optimizer must give the same bits inside another one (by_role, states_in), whatever options for optimization
+// the library was compiled with.
 
 #include "constrain/model/bert.hpp"
 #include "constrain/model/gpt2.hpp"
@@ -55,6 +56,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   CONSTRAIN_KERNEL(op::flash_attention, cpu, inputs<T, T, T, dtype::i32>, outputs<T, P>);                              \
   CONSTRAIN_KERNEL(op::flash_attention_gradient, cpu, inputs<T, T, T, T, T, P>, outputs<T, T, T, P>);                  \
   CONSTRAIN_KERNEL(op::flash_attention_gradient, cpu, inputs<T, T, T, T, T, P, dtype::i32>, outputs<T, T, T, P>);      \
+  CONSTRAIN_KERNEL(op::gather_rows, cpu, inputs<T, dtype::i32>, outputs<T>);                                           \
   CONSTRAIN_KERNEL(op::layer_norm, cpu, inputs<T, P, P>, outputs<T, P, P>);                                            \
   CONSTRAIN_KERNEL(op::layer_norm_gradient, cpu, inputs<T, T, P, P, P>, outputs<T, P, P, P>);                          \
   CONSTRAIN_KERNEL(op::layer_norm_gradient_add, cpu, inputs<T, T, T, P, P, P>, outputs<T, P, P, P>);                   \
@@ -69,7 +71,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   CONSTRAIN_KERNEL(op::rms_norm, cpu, inputs<T, P>, outputs<T, P>);                                                    \
   CONSTRAIN_KERNEL(op::rms_norm_gradient, cpu, inputs<T, T, P, P>, outputs<T, P, P>);                                  \
   CONSTRAIN_KERNEL(op::rotary_embedding, cpu, inputs<T, P>, outputs<T>);                                               \
+  CONSTRAIN_KERNEL(op::rotary_embedding, cpu, inputs<T, P, dtype::i32>, outputs<T>);                                   \
   CONSTRAIN_KERNEL(op::rotary_table, cpu, inputs<T>, outputs<P>);                                                      \
+  CONSTRAIN_KERNEL(op::scatter_rows, cpu, inputs<T, dtype::i32>, outputs<T>);                                          \
   CONSTRAIN_KERNEL(op::select_token, cpu, inputs<T>, outputs<T>);                                                      \
   CONSTRAIN_KERNEL(op::select_token_gradient, cpu, inputs<T>, outputs<T>)
 
@@ -83,8 +87,11 @@ CONSTRAIN_KERNEL(op::clip_coefficient, cpu, inputs<dtype::f64, dtype::f64>, outp
 CONSTRAIN_KERNEL(op::clip_coefficient, cpu, inputs<dtype::f64, dtype::f64, dtype::f64>, outputs<dtype::f64>);
 CONSTRAIN_KERNEL(op::constant_like, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
 CONSTRAIN_KERNEL(op::copy, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
+CONSTRAIN_KERNEL(op::gather_rows, cpu, inputs<dtype::i32, dtype::i32>, outputs<dtype::i32>);
 CONSTRAIN_KERNEL(op::gradient_norm_squared, cpu, inputs<dtype::f32>, outputs<dtype::f64>);
 CONSTRAIN_KERNEL(op::gradient_norm_squared, cpu, inputs<dtype::f64>, outputs<dtype::f64>);
+CONSTRAIN_KERNEL(op::round_to_tf32, cpu, inputs<dtype::f32>, outputs<dtype::f32>);
+CONSTRAIN_KERNEL(op::valid_first, cpu, inputs<dtype::i32>, outputs<dtype::i32>);
 
 #undef CONSTRAIN_MODEL_KERNELS
 #undef CONSTRAIN_KERNEL
