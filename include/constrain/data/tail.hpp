@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
-  pad,   ///< The batch is padded with zeros and ignored labels. Refused if the task has floating-point labels, or if
-         ///< an op uses the task's first labels as indices: these labels cannot be ignored.
+  pad,   ///< The batch is padded with zeros and ignored labels. Refused if the task's first labels cannot be ignored,
+         ///< because an op such as `embedding` uses them as indices, or if any of its labels are floating-point.
 };
 
 } // namespace constrain::data

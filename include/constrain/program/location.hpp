@@ -37,7 +37,8 @@ constexpr ref root_of(program const& p, ref r) {
 constexpr location locate(program const& p, ref r) {
   location out{root_of(p, r)};
   if (out.root == r) return out;
-  // Walks back from the root to the value, because only the root is certain to have contiguous rows.
+  // Collects the views from the value to the root, and applies them in reverse, because only the root is certain to
+  // have contiguous rows.
   fixed_vector<ref, location::maximum_views> views; // the views from the value to its root
   while (!(r == out.root)) {
     auto const& info = p.values[r.value];

@@ -8,21 +8,21 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Writes the initial values of a parameter, an optimizer state or a setting. If the tensor is sharded or divided over
-/// ranks, writes only the elements that this rank stores. `rank`: the rank's index in `ranks::storage_group`, as in
-/// `tensor_info::for_each_run`. `index`: the index of the parameter or setting; for a state, the index of the state's
-/// parameter. An element is a constant plus a standard deviation times a normal draw (Philox, Box-Muller; see
-/// device/random.hpp); an element of an integer dtype is only the constant. The draw depends only on the seed, `index`
-/// and the position of the element in the full tensor, counted through all iterations of a repeat (a loop of the
-/// model).
+/// ranks, writes only the elements that this rank stores, and zeros behind them if the storage is longer. `rank`: the
+/// rank's index in `ranks::storage_group`, as in `tensor_info::for_each_run`. `index`: the index of the parameter or
+/// setting; for a state, the index of the state's parameter. An element is a constant plus a standard deviation times a
+/// normal draw (Philox, Box-Muller; see device/random.hpp); an element of an integer dtype is only the constant. The
+/// draw depends only on the seed, `index` and the position of the element in the full tensor, counted through all
+/// iterations of a repeat (a loop of the model).
 void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int rank = 0);
 
-/// Call this function after the host has set a parameter's value. Resets the states that describe this value: averages
-/// become copies of the value, and rounding errors ("compensation") become 0. `parameter`: the parameter's index.
+/// Resets the states that describe a parameter's value: averages become copies of the value, and rounding errors
+/// ("compensation") become 0. To be called after the host has set the value. `parameter`: the parameter's index.
 /// `rank`: as in `initialize`.
 void start_states_of_value(parameter_list const& list, int parameter, arena& memory, int rank);
 
 /// Writes the initial values of all parameters, optimizer states and settings. Averages become copies of their
-/// parameters. `rank`: as in the first function.
+/// parameters. `rank`: as in the first overload.
 void initialize(parameter_list const& list, std::uint64_t seed, arena& memory, int rank);
 
 } // namespace constrain

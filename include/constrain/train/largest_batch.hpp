@@ -39,9 +39,9 @@ template <auto model, class objective, class policy_set> struct entry_peaks {
 
 inline constexpr int maximum_sequences = 1 << 16; // the most sequences that `largest_batch` tries
 
-/// Linear interpolation: the number of sequences at which the peak is `limit` bytes, if the peak is `at_low` bytes at
-/// `low` sequences and rises by `rise` bytes per `sequences` sequences. The result is clamped to be above `low` and
-/// below `high`.
+/// Linear interpolation or extrapolation: the number of sequences at which the peak is `limit` bytes, if the peak is
+/// `at_low` bytes at `low` sequences and rises by `rise` bytes per `sequences` sequences. The result is clamped to be
+/// above `low` and below `high`.
 constexpr int interpolated(int low, int high, bytes at_low, bytes limit, bytes rise, int sequences) {
   double const increase = (limit - at_low) / (rise.count() > 0 ? rise : bytes(1)) * sequences;
   return increase < 1 ? low + 1 : increase < high - 1 - low ? low + static_cast<int>(increase) : high - 1;

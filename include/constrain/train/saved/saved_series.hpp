@@ -26,24 +26,25 @@ public:
   /// The step in the directory name `file_name`, such as "step-40"; nullopt if the name has a different form.
   static std::optional<std::int64_t> step_of(std::string const& file_name);
 
-  /// The steps n for which `directory` contains a name step-<n>, or .step-<n>.previous of an interrupted save (see
+  /// The steps n for which `directory` contains an entry step-<n>, or .step-<n>.previous of an interrupted save (see
   /// io/directory_replace.hpp), newest first. Empty if `directory` does not exist or is not a directory. Throws `error`
   /// if it cannot be listed.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
   /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Removes none if step `last`
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
-  /// another user, or was copied or moved here (see io/directory_mark.hpp). Removes, without counting, a saved run that
-  /// has no manifest: its removal was interrupted. If other files are left in the directory of a removed run, the
-  /// directory is renamed to 'step-<n>.kept-<suffix>'. Also removes the temporary directories that interrupted saves of
-  /// steps of at most `last` left (`remove_abandoned` in io/directory_replace.hpp). Ignores an `error` that a removal
-  /// throws.
+  /// another user, was copied or moved here (see io/directory_mark.hpp), or exists only as '.step-<n>.previous'.
+  /// Removes, without counting, a saved run that has no manifest: its removal was interrupted. If other files are left
+  /// in the directory of a removed run, the directory is renamed to 'step-<n>.kept-<suffix>'. Also removes the
+  /// temporary directories that interrupted saves of steps of at most `last` left (`remove_abandoned` in
+  /// io/directory_replace.hpp). Ignores an `error` that a removal throws.
   [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:
   static std::string name(std::int64_t step) { return concat({"step-", step}); }
 
-  /// The step n in a file name that begins with '.step-<n>' and `ending`; nullopt if the name has a different form.
+  /// The step n in a file name that begins with '.step-<n>', followed by `ending`; nullopt if the name has a different
+  /// form.
   [[gnu::cold]] static std::optional<std::int64_t> hidden_step(std::string const& file_name, std::string_view ending);
 
   /// The steps of a directory that contains `names`, as `steps` returns them.
