@@ -54,11 +54,11 @@ template <class stored> struct dropout_argument {
   int random_key;
   std::uint64_t iteration;
 
-  /// The dropout of the call `c`. `probability`: a scalar in device memory.
-  dropout_argument(call const& c, tensor<stored const> x, tensor<double const> probability)
-      : probability(probability.data), parameters(c.parameters.context->parameters()),
-        per_sample(elements_per_sample(x)), sample_elements(elements_per_sample(x)), first_sample(c.first_sample),
-        random_key(c.random_key), iteration(c.iteration) {}
+  /// The dropout of the call `c`. `p`: the probability, a scalar in device memory.
+  dropout_argument(call const& c, tensor<stored const> x, tensor<double const> p)
+      : probability(p.data), parameters(c.parameters.context->parameters()), per_sample(elements_per_sample(x)),
+        sample_elements(elements_per_sample(x)), first_sample(c.first_sample), random_key(c.random_key),
+        iteration(c.iteration) {}
 
   /// The dropout of one thread: reads the seed, the step and the probability from device memory.
   __device__ dropout_of_thread<stored> thread_state() const {
