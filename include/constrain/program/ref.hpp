@@ -8,8 +8,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An instance of a loop-carried value. The value x that ct::repeat passes through n iterations has n + 1 instances,
 /// from `initial` before the loop to `final` after it. An iteration reads `current` and writes `next`, which the next
-/// iteration reads as its `current`. An iteration of a reversed loop reads `next` and writes `current`. References to
-/// values that are not loop-carried use `current`.
+/// iteration reads as its `current`. A reversed loop carries the gradient of x from `final` to `initial`: its
+/// iterations read the gradient's `next` and write its `current`. References to values that are not loop-carried use
+/// `current`.
 enum class at : std::uint8_t { current, next, initial, final };
 
 /// The name of `where` in printed programs.

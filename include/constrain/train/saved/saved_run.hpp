@@ -29,7 +29,8 @@ struct saved_configuration {
 struct save_options {
   /// The maximum size of the tensors in a file with weights, as Hugging Face's `max_shard_size`; 0: one file,
   /// model.safetensors. If the weights are larger, they are written to model-00001-of-00003.safetensors and so on, with
-  /// model.safetensors.index.json; a larger tensor has its own file. With several ranks, rank 0's value counts.
+  /// model.safetensors.index.json; a tensor larger than this has its own file. With several ranks, rank 0's value
+  /// counts.
   bytes max_shard_size{};
 };
 
@@ -59,17 +60,18 @@ void check_field(std::string const& directory, std::string const& field, std::st
 /// in the directory stays intact until the new one is complete. Creates missing parent directories. `list`, `memory`:
 /// the trainer's parameters and arena. `format`: how other programs store the weights. `c` is saved too, and `load_run`
 /// checks it. `group`: the ranks that together hold the tensors. Throws the same `error` on every rank if
-/// `options.max_shard_size` is negative, if two tensors have the same name in files, if the directory exists and is
-/// neither empty nor saved by this library and user, or if a file cannot be written. Collective over `world`.
+/// `options.max_shard_size` is negative, if two tensors have the same name in files, if the directory exists and
+/// belongs to another user, or is neither empty nor saved by this library, or if a file cannot be written. Collective
+/// over `world`.
 void save_run(std::string const& directory, save_options const& options, parameter_list const& list,
               weight_format const& format, saved_configuration const& c, training_state const& s, arena& memory,
               communicator& world, communicator& group);
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
 /// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
-/// damaged, if its format version, configuration or tensors differ from the expected ones, or if its training state or
-/// a setting is out of range. `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this function within
-/// `agreement::run`.
+/// missing or damaged, if its format version, configuration or tensors differ from the expected ones, or if its
+/// training state or a setting is out of range. `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this
+/// function within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);

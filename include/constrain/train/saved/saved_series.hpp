@@ -31,7 +31,7 @@ public:
   /// if it cannot be listed.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
-  /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Removes none if step `last`
+  /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Does nothing if step `last`
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
   /// another user, was copied or moved here (see io/directory_mark.hpp), or exists only as '.step-<n>.previous'.
   /// Removes, without counting, a saved run that has no manifest: its removal was interrupted. If other files are left
