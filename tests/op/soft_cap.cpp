@@ -84,3 +84,13 @@ TEST_CASE("soft_cap: capped logits are computed in chunks of rows, too") {
   };
   CHECK(relative_error(weights(chunks), weights(whole)) < 1e-13);
 }
+
+TEST_CASE("soft_cap: where a result in 16 bits is rounded beyond the cap, the gradient is 0") {
+  array<ct::bfloat16> x(shape(1)), dy(shape(1)), y(shape(1)), dx(shape(1));
+  x[0] = 1000, dy[0] = 1;
+  auto const options = ct::pack(ct::soft_cap_options{.cap = 30.1});
+  call_kernel<ct::op::soft_cap>(ct::call{options, no_parameters}, x.in(), y.out());
+  call_kernel<ct::op::soft_cap_gradient>(ct::call{options, no_parameters}, dy.in(), y.in(), dx.out());
+  CHECK(static_cast<float>(y[0]) == 30.125f);
+  CHECK(static_cast<float>(dx[0]) == 0);
+}

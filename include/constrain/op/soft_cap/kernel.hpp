@@ -24,7 +24,7 @@ template <class device> struct kernel<op::soft_cap, device> {
   }
 };
 
-/// Loop body of the kernel: dx[i] = dy[i] (1 - (y[i] / cap)^2).
+/// Loop body of the kernel: dx[i] = dy[i] (1 - (y[i] / cap)^2), or 0 if y[i] was rounded beyond the cap.
 template <class stored> struct soft_cap_gradient_elements {
   stored const* dy;
   stored const* y;
@@ -33,7 +33,8 @@ template <class stored> struct soft_cap_gradient_elements {
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     auto const ratio = static_cast<arithmetic<stored>>(y[i]) / cap;
-    dx[i] = static_cast<arithmetic<stored>>(dy[i]) * (1 - ratio * ratio);
+    auto const slope = 1 - ratio * ratio;
+    dx[i] = static_cast<arithmetic<stored>>(dy[i]) * (slope < 0 ? 0 : slope);
   }
 };
 
