@@ -46,12 +46,15 @@ struct old_directory {
 /// without a mark, a later save neither finishes the removal nor restores '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
+/// A name, a new one in each call, for a directory with files that this library did not save: '<target>.kept-<suffix>'.
+[[gnu::cold]] std::string kept_name(std::string const& target);
+
 /// Removes `files` from `directory`, and then the directory if `name` in `parent` still refers to it. If the directory
-/// holds other files, renames it to `kept_name` instead. Returns at the first file that cannot be removed. Ignores
-/// other failures.
+/// holds other files, renames it to `kept_name(target)` instead. Returns at the first file that cannot be removed.
+/// Ignores other failures. `target`: the name to which a save is, or was, made.
 [[gnu::cold]] void remove_directory(directory_handle const& directory, directory_handle const& parent,
                                     std::string const& name, std::vector<std::string> const& files,
-                                    std::string const& kept_name);
+                                    std::string const& target);
 
 /// Removes the temporary directories '.<name>.partial-*' in `parent` that interrupted saves of `owner` to `name` left:
 /// these are not locked, and have a valid mark, hold only an incomplete one or are empty. On a file system without

@@ -108,16 +108,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   old.files.push_back(std::string(mark_name));
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::string kept_name(std::string const& target) {
+  return concat({target, ".kept-", unlikely_suffix()});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void remove_directory(directory_handle const& directory, directory_handle const& parent,
                                                      std::string const& name, std::vector<std::string> const& files,
-                                                     std::string const& kept_name) {
+                                                     std::string const& target) {
   // The mark is removed last: if an earlier removal fails, a later save can still read the list of files.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
   // If another program reuses the name after this check, that program can lose only an empty directory.
   if (!directory.is_at(parent, name)) return;
   if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
-    static_cast<void>(::renameat(parent.get(), name.c_str(), parent.get(), kept_name.c_str()));
+    static_cast<void>(::renameat(parent.get(), name.c_str(), parent.get(), kept_name(target).c_str()));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void remove_abandoned(directory_handle const& parent, std::string const& name,
@@ -128,7 +132,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     directory_handle const abandoned(parent, entry);
     if (!abandoned || abandoned.owner() != owner || !abandoned.lock()) continue;
     if (auto const files = marked_files(abandoned, parent, name, owner))
-      remove_directory(abandoned, parent, entry, *files, concat({name, ".kept-", unlikely_suffix()}));
+      remove_directory(abandoned, parent, entry, *files, name);
   }
 }
 

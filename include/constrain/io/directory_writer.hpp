@@ -88,11 +88,9 @@ private:
   /// The owner of new files in `temporary_directory_`. On a network file system, the owner is not always this process's
   /// user.
   uid_t owner() const { return temporary_directory_.owner(); }
-  /// A name, a new one in each call, for a directory with files that this library did not save.
-  std::string kept_name() const { return concat({split_target_.name, ".kept-", unlikely_suffix()}); }
 
-  /// Whether `recover` restores the directory '.<name>.previous' (`previous`) if the target does not exist: the
-  /// directory has a valid mark and a manifest.
+  /// Whether `recover` restores the directory '.<name>.previous' (`previous`) if the target does not exist or is
+  /// empty: the directory has a valid mark and a manifest.
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
   /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
@@ -125,7 +123,7 @@ private:
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
-  /// another writer has saved since the check. Renames any other directory to `kept_name()`.
+  /// another writer has saved since the check. Renames any other directory to `kept_name`.
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
@@ -142,7 +140,7 @@ private:
     mark_ = {}; // closes the mark first: NFS renames an open file instead of removing it
     if (!temporary_.empty()) {
       written_names_.push_back(std::string(detail::mark_name));
-      detail::remove_directory(temporary_directory_, parent_, temporary_, written_names_, kept_name());
+      detail::remove_directory(temporary_directory_, parent_, temporary_, written_names_, split_target_.name);
     }
     temporary_.clear();
     temporary_directory_ = {};

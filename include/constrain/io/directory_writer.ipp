@@ -69,7 +69,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   // The rename replaces an empty directory. It fails, and keeps both, if anything else has the target's name.
   if (is_restorable(previous) && !is_replaced)
     static_cast<void>(::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()));
-  else detail::remove_directory(previous, parent_, previous_, *files, kept_name());
+  else detail::remove_directory(previous, parent_, previous_, *files, split_target_.name);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::begin() {
@@ -140,11 +140,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   // the same files, which is harmless.
   if (replaced) replaced.lock();
   if (replaced && old.directory && detail::same_file(replaced.status(), old.directory.status()))
-    return detail::remove_directory(replaced, parent_, name, old.files, kept_name());
+    return detail::remove_directory(replaced, parent_, name, old.files, split_target_.name);
   if (auto const files = detail::marked_files(replaced, parent_, split_target_.name, owner()))
-    return detail::remove_directory(replaced, parent_, name, *files, kept_name());
+    return detail::remove_directory(replaced, parent_, name, *files, split_target_.name);
   // Another program has created this directory since the check: keep it under another name.
-  static_cast<void>(::renameat(parent_.get(), name.c_str(), parent_.get(), kept_name().c_str()));
+  static_cast<void>(
+      ::renameat(parent_.get(), name.c_str(), parent_.get(), detail::kept_name(split_target_.name).c_str()));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string directory_writer::move() {

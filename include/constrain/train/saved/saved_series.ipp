@@ -2,7 +2,6 @@
 
 #include "constrain/train/saved/saved_series.hpp"
 
-#include "constrain/base/concat.hpp"
 #include "constrain/base/heap_sort.hpp"
 #include "constrain/io/directory_mark.hpp"
 #include "constrain/io/directory_replace.hpp"
@@ -75,8 +74,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     try {
       // An interrupted removal leaves a directory without a manifest: remove this directory without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
-      io::detail::remove_directory(old, parent, name(step), *files,
-                                   concat({name(step), ".kept-", io::unlikely_suffix()}));
+      io::detail::remove_directory(old, parent, name(step), *files, name(step));
     } catch (error const&) {
       // A failed removal must not end the current run; the next call tries again.
     }
