@@ -56,7 +56,7 @@ public:
     out.offset = storage.offset + view_location.begin * size_of(logical.type);
     out.row_stride = view_location.row_stride;
     if (view_location.axis >= 0)
-      out.strides.push_back({view_location.axis, view_location.step * size_of(logical.type)});
+      out.strides.push_back({view_location.axis, view_location.iteration_stride * size_of(logical.type)});
     out.type = logical.type;
     out.shape = logical.shape;
     out.count = logical.shape.elements();

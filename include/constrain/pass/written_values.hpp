@@ -42,7 +42,7 @@ public:
       // reads.
       if (other == value || is_view_of(value, other) || p_.values[other].is_loop_carried()) continue;
       if (is_view_of(other, value)) state_[other] = state::written;
-      else if (state_[other] == state::written && overlap(p_, {other}, {value})) state_[other] = state::overwritten;
+      else if (state_[other] == state::written && may_overlap(p_, {other}, {value})) state_[other] = state::overwritten;
     }
   }
 

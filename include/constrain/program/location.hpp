@@ -9,11 +9,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct location {
   static constexpr int maximum_views = 12; // maximum length of a chain of views
 
-  ref root;                    // the value that owns the buffer
-  std::int64_t begin = 0;      // elements of `root` before the value's first element
-  std::int64_t row_stride = 0; // elements of `root` from one row to the next; 0: the elements are contiguous
-  int axis = -1;               // axis of the loop whose iterations move the location; -1: none
-  std::int64_t step = 0;       // elements of `root` by which one iteration moves the location
+  ref root;                          // the value that owns the buffer
+  std::int64_t begin = 0;            // elements of `root` before the value's first element
+  std::int64_t row_stride = 0;       // elements of `root` from one row to the next; 0: the elements are contiguous
+  int axis = -1;                     // axis of the loop whose iterations move the location; -1: none
+  std::int64_t iteration_stride = 0; // elements of `root` from one iteration of that loop to the next
 };
 
 /// The number of consecutive elements that share an index of dimension `dimension`, in a tensor of shape `s`.
@@ -54,21 +54,25 @@ constexpr location locate(program const& p, ref r) {
       return elements / viewed.features() * width + elements % viewed.features();
     };
     out.begin += in_root(info.view.begin * inner);
-    if (info.view.axis >= 0) out.axis = info.view.axis, out.step = in_root(info.view.step * inner);
+    if (info.view.axis >= 0)
+      out.axis = info.view.axis, out.iteration_stride = in_root(info.view.iteration_stride * inner);
     bool const is_narrower = info.shape.features() != viewed.features() && info.shape.elements() != viewed.elements();
     if (is_narrower && info.shape.rows() > 1) out.row_stride = width;
   }
   return out;
 }
 
-/// Whether `r` and `s` share an element of an instance of a common root, possibly in different iterations. The result
-/// may be true for values without a common element if iterations move a value by more than its length or by a distance
-/// other than full rows, if a value begins inside a row and continues in the next row, or if the row strides differ.
-constexpr bool overlap(program const& p, ref r, ref s) {
+/// Whether `r` and `s` may share an element of an instance of a common root, possibly in different iterations. Never
+/// false for values with a common element. May be true for values without a common element if iterations move a value
+/// by more than its length or by a distance other than full rows, if a value begins inside a row and continues in the
+/// next row, or if the row strides differ.
+constexpr bool may_overlap(program const& p, ref r, ref s) {
   auto const a = locate(p, r), b = locate(p, s);
   if (!(a.root == b.root)) return false;
   auto const &x = p.values[r.value].shape, &y = p.values[s.value].shape;
-  auto const movement = [&](location const& l) { return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.step; };
+  auto const movement = [&](location const& l) {
+    return l.axis < 0 ? 0 : (p.axes[l.axis].extent - 1) * l.iteration_stride;
+  };
   // In the root, the index after the last element of the value, over all iterations.
   auto const end = [&](location const& l, shape const& extents) {
     auto const length =
@@ -82,7 +86,7 @@ constexpr bool overlap(program const& p, ref r, ref s) {
   auto const width = row_stride != 0 ? row_stride : p.values[a.root.value].shape.features();
   auto const end_column = [&](location const& l, shape const& extents) {
     auto const length = l.row_stride == 0 ? extents.elements() : extents.features();
-    return l.begin % width + length + (l.step % width == 0 ? 0 : movement(l));
+    return l.begin % width + length + (l.iteration_stride % width == 0 ? 0 : movement(l));
   };
   auto const a_end = end_column(a, x), b_end = end_column(b, y);
   return a_end > width || b_end > width || (a.begin % width < b_end && b.begin % width < a_end);

@@ -13,11 +13,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// into views of the result. The pass `pad_rows` turns values into slices of a value with longer rows. The pass
 /// `partition` can turn the shards of a gradient into a view of the full gradient.
 struct view {
-  ref of;                 // the viewed value; empty: this value is not a view
-  int dimension = 0;      // the sliced dimension
-  std::int64_t begin = 0; // index of the slice's first element in this dimension
-  int axis = -1;          // axis of the loop whose iterations move the slice; -1: none
-  std::int64_t step = 0;  // indices by which one iteration moves the slice
+  ref of;                            // the viewed value; empty: this value is not a view
+  int dimension = 0;                 // the sliced dimension
+  std::int64_t begin = 0;            // index of the slice's first element in this dimension
+  int axis = -1;                     // axis of the loop whose iterations move the slice; -1: none
+  std::int64_t iteration_stride = 0; // indices of this dimension from one iteration of that loop to the next
 
   /// Whether the value is a view.
   constexpr explicit operator bool() const { return static_cast<bool>(of); }
