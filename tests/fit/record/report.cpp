@@ -127,7 +127,7 @@ TEST_CASE("losses that are not finite are left out, unless the last ones are") {
 }
 
 TEST_CASE("a chart has a line, ticks at round numbers, and no more points than columns") {
-  ct::series line{"loss", "a", {}};
+  ct::chart_line line{"loss", "a", {}};
   for (int i = 0; i < 100'000; ++i) line.points.emplace_back(i, 3.0 + i / 100'000.0);
   auto const svg = ct::line_chart("loss", {line});
   CHECK(svg.starts_with("<svg "));
@@ -153,7 +153,7 @@ TEST_CASE("a chart of the largest numbers has finite coordinates") {
   std::pair<double, double> const values[] = {
       {-1e308, 1e308}, {1e308, 1.7e308}, {-1.7e308, -1.7e308}, {1.7e308, 0}, {-1e300, 1e300}};
   for (auto const& [first, second] : values) {
-    ct::series line{"a", "a", {}};
+    ct::chart_line line{"a", "a", {}};
     for (int i = 0; i < 2000; ++i) line.points.emplace_back(i, i < 1000 ? first : second); // several in one column
     auto const svg = ct::line_chart("metric", {line});
     CAPTURE(svg);

@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A line of a chart.
-struct series {
+struct chart_line {
   std::string_view name;                           // name in the legend, already escaped for HTML; not copied
   char const* style;                               // CSS class
   std::vector<std::pair<double, double>> points{}; // (x, y), with ascending x
@@ -28,7 +28,7 @@ struct chart_mark {
 /// Points that are too close in x to tell apart are averaged, and values of y that differ by at most 1e-9 of their
 /// magnitude are drawn as a constant. Values of y are clamped to [-1e300, 1e300]. Returns an empty string if no point
 /// remains.
-[[gnu::cold]] std::string line_chart(std::string_view title, std::vector<series> lines,
+[[gnu::cold]] std::string line_chart(std::string_view title, std::vector<chart_line> lines,
                                      std::vector<chart_mark> const& marks = {});
 
 } // namespace constrain

@@ -57,7 +57,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::string line_chart(std::string_view title, std::vector<series> lines,
+[[gnu::cold]] CONSTRAIN_INLINE std::string line_chart(std::string_view title, std::vector<chart_line> lines,
                                                       std::vector<chart_mark> const& marks) {
   constexpr double left = 64, right = 624, top = 28, bottom = 204;
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;

@@ -68,7 +68,7 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
                                                          std::vector<metric> step_record::*member, char const* legend,
                                                          bool constants, std::vector<chart_mark> const& marks) {
-  std::vector<std::pair<std::string, series>> metrics;
+  std::vector<std::pair<std::string, chart_line>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.*member) {
       std::size_t i = 0;
@@ -91,8 +91,8 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string report(report_head const& head, std::span<step_record const> steps) {
-  series training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
-  series tokens{"tokens", "a"}, labels{"valid labels", "b"};
+  chart_line training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
+  chart_line tokens{"tokens", "a"}, labels{"valid labels", "b"};
   std::vector<chart_mark> marks;
   for (auto const& r : steps) {
     auto const x = static_cast<double>(r.step);
