@@ -76,8 +76,8 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   });
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void start_states_of_value(parameter_list const& list, int parameter, arena& memory,
-                                                          int rank) {
+[[gnu::cold]] CONSTRAIN_INLINE void reset_states_with_parameter(parameter_list const& list, int parameter,
+                                                                arena& memory, int rank) {
   std::vector<std::byte> copy;
   for (int i = 0; i < list.states_size; ++i) {
     auto const& state = list.states[i];
@@ -98,7 +98,7 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
   for (int i = 0; i < list.size; ++i) initialize(list.parameters[i], i, seed, memory, rank);
   for (int i = 0; i < list.states_size; ++i) initialize(list.states[i], list.states[i].parameter, seed, memory, rank);
   for (int i = 0; i < list.settings_size; ++i) initialize(list.settings[i], i, seed, memory);
-  for (int i = 0; i < list.size; ++i) start_states_of_value(list, i, memory, rank);
+  for (int i = 0; i < list.size; ++i) reset_states_with_parameter(list, i, memory, rank);
 }
 
 } // namespace constrain

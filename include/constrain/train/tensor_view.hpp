@@ -35,8 +35,8 @@ public:
     return view;
   }
 
-  /// The same view, for the value of parameter `parameter` of `list`: `copy_from` also sets the average and the
-  /// compensation of this value, if the optimizer has these states.
+  /// The same view, for the value of parameter `parameter` of `list`: `copy_from` also resets the average and the
+  /// compensation of this parameter, if the optimizer has these states.
   tensor_view of_parameter(parameter_list const& list, int parameter) const {
     auto view = *this;
     view.list_ = list, view.parameter_ = parameter;
@@ -94,7 +94,7 @@ public:
           });
         });
     });
-    if (parameter_ >= 0) start_states_of_value(list_, parameter_, *memory_, rank());
+    if (parameter_ >= 0) reset_states_with_parameter(list_, parameter_, *memory_, rank());
   }
 
 private:

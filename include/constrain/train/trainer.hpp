@@ -194,7 +194,7 @@ public:
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,
                                                    *ranks_.storage_group);
     for (int i = 0; i < table().size; ++i)
-      start_states_of_value(table(), i, engine_.arena(), ranks_.storage_group->rank());
+      reset_states_with_parameter(table(), i, engine_.arena(), ranks_.storage_group->rank());
     engine_.drop_gradients();
     return result;
   }
