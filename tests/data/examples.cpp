@@ -61,13 +61,13 @@ TEST_CASE("a part has its own fingerprint") {
 TEST_CASE("a split puts every example in one part") {
   integers const x(40), y(40);
   examples const all(x, y);
-  for (double const share : {0.0, 0.1, 0.5, 1.0})
+  for (double const fraction : {0.0, 0.1, 0.5, 1.0})
     for (std::uint64_t const seed : {0u, 1u}) {
-      CAPTURE(share);
-      auto const parts = all.split(share, seed);
+      CAPTURE(fraction);
+      auto const parts = all.split(fraction, seed);
       auto train = members(parts.train, 40);
       auto const validation = members(parts.validation, 40);
-      CHECK(static_cast<double>(validation.size()) == share * 40);
+      CHECK(static_cast<double>(validation.size()) == fraction * 40);
       train.insert(validation.begin(), validation.end());
       REQUIRE(train.size() == 40);
       CHECK(std::set(train.begin(), train.end()).size() == 40);
@@ -95,7 +95,7 @@ TEST_CASE("a part is split again") {
   CHECK(members(examples(x, y).split(1).train.split(0.5).train, 30).empty()); // of nothing
 }
 
-TEST_CASE("a share out of range and too many splits are refused") {
+TEST_CASE("a fraction out of range and too many splits are refused") {
   integers const x(4), y(4);
   auto part = examples(x, y);
   for (int i = 0; i < 8; ++i) part = part.split(0.1).train;

@@ -157,8 +157,9 @@ private:
     std::int64_t length_ = 0;
   };
 
-  /// floor(`fraction` x `total`). Throws `error` unless 0 <= `fraction` <= 1.
-  static std::int64_t share(double fraction, std::int64_t total);
+  /// The size of the validation part of `total` tokens or blocks: floor(`fraction` x `total`). Throws `error` unless
+  /// 0 <= `fraction` <= 1.
+  static std::int64_t validation_size(double fraction, std::int64_t total);
 };
 
 /// The result of `split`.

@@ -170,7 +170,7 @@ CONSTRAIN_INLINE void corpus::set_fingerprint() {
   return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t corpus::share(double fraction, std::int64_t total) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t corpus::validation_size(double fraction, std::int64_t total) {
   if (!(fraction >= 0 && fraction <= 1))
     throw error({"a validation fraction of ", constrain::detail::number_text(fraction),
                  " is out of range; give one from 0 to 1"});
@@ -178,7 +178,7 @@ CONSTRAIN_INLINE void corpus::set_fingerprint() {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
-  auto const train_size = size() - share(validation_fraction, size());
+  auto const train_size = size() - validation_size(validation_fraction, size());
   selection train(*this), validation(*this);
   train.add(0, train_size);
   validation.add(train_size, size() - train_size);
@@ -190,7 +190,7 @@ CONSTRAIN_INLINE void corpus::set_fingerprint() {
   if (block < 1) throw error({"split: a block of ", block, " tokens is too short; give at least 1"});
   auto const blocks = size() / block + (size() % block != 0);
   std::vector<bool> drawn(static_cast<std::size_t>(blocks));
-  if (auto const count = share(validation_fraction, blocks); count > 0) {
+  if (auto const count = validation_size(validation_fraction, blocks); count > 0) {
     permutation const order(seed, 0, blocks);
     for (std::int64_t i = 0; i < count; ++i) drawn[static_cast<std::size_t>(order(i))] = true;
   }

@@ -13,16 +13,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// One random split, and one of its two parts: the examples drawn for validation, or all other examples.
-struct examples_part {
-  double share = 0;       ///< Fraction of the examples to draw for validation, in [0, 1]; their number is rounded down.
-  std::int64_t most = 0;  ///< Maximum number of examples to draw, at least 0.
-  std::uint64_t seed = 0; ///< Seed of the draw.
-  bool drawn = false;     ///< Whether this part has the drawn examples; false: all other examples.
+/// A random split of examples into two parts, train and validation, of which one was taken. See `examples::split`.
+struct random_split {
+  double validation_fraction = 0;    ///< Fraction of the examples to draw for validation, in [0, 1].
+  std::int64_t validation_limit = 0; ///< Maximum number of examples to draw for validation, at least 0.
+  std::uint64_t seed = 0;            ///< Seed of the draw.
+  bool is_validation = false;        ///< Whether the validation part was taken; false: the train part.
 };
 
-/// The splits that led to a part, at most eight, in order.
-using examples_splits = fixed_vector<examples_part, 8>;
+/// The splits that led to a part, in order. A part results from at most eight splits.
+using split_history = fixed_vector<random_split, 8>;
 
 /// n examples in the caller's arrays, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
 /// Each array has the shape [n, ...], row-major, where [sequences, ...] is the shape of the task's input or label. A
@@ -37,33 +37,33 @@ class examples {
 public:
   /// Makes examples from one array per input of the model and one per label of the objective. Each of `inputs` and
   /// `labels` is an array or a list of arrays, as in `trainer::batch`; a temporary std::vector or std::array does not
-  /// compile. `which`: as in `trainer::batch`. Throws `error` if `which` is not an enumerator. Reads all arrays to
-  /// compute the fingerprint.
+  /// compile. `label_kind`: as in `trainer::batch`. Throws `error` if `label_kind` is not an enumerator. Reads all
+  /// arrays to compute the fingerprint.
   examples(lasting_arrays const& inputs, lasting_arrays const& labels,
-           constrain::labels which = constrain::labels::shifted);
+           constrain::labels label_kind = constrain::labels::shifted);
 
   /// Makes examples from arrays that `storage` keeps alive. Otherwise like the constructor.
   static examples from_storage(std::shared_ptr<void const> storage, array_list const& inputs, array_list const& labels,
-                               constrain::labels which = constrain::labels::shifted);
+                               constrain::labels label_kind = constrain::labels::shifted);
 
   /// The input arrays. They hold all examples, including those that are not in this part.
   array_list const& inputs() const { return inputs_; }
   /// The label arrays. They hold all examples, including those that are not in this part.
   array_list const& labels() const { return labels_; }
   /// How the labels for `ct::causal_lm` relate to the inputs.
-  constrain::labels which() const { return which_; }
+  constrain::labels label_kind() const { return label_kind_; }
 
   /// A hash of the content. Upper 32 bits: length of all arrays in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the
-  /// arrays, their types and lengths, `which()`, the splits and the masking.
+  /// arrays, their types and lengths, `label_kind()`, the splits and the masking.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
   struct parts;
-  /// Splits at random: of n examples, `validation` gets floor(`validation_fraction` x n) examples, but at most `most`;
-  /// `train` gets all other examples. The same seed gives the same parts on every machine. A part can be split again.
-  /// Throws `error` if `validation_fraction` is not in [0, 1], if `most` is negative, or if this part already results
-  /// from eight splits.
+  /// Splits at random: of n examples, `validation` gets floor(`validation_fraction` x n) examples, but at most
+  /// `validation_limit`; `train` gets all other examples. The same seed gives the same parts on every machine. A part
+  /// can be split again. Throws `error` if `validation_fraction` is not in [0, 1], if `validation_limit` is negative,
+  /// or if this part already results from eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
-              std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
+              std::int64_t validation_limit = std::numeric_limits<std::int64_t>::max()) const;
   /// The same examples for masked language modeling: whenever a trainer copies an example into a batch, `mask_tokens`
   /// (data/masking.hpp) masks the first input (the tokens) and the first label in the copy. In these examples, each
   /// label must equal its token, or be `ignored_label` where the token must not be masked. Each epoch has different
@@ -74,17 +74,17 @@ public:
   std::optional<masking> const& masks() const { return masks_; }
 
   /// The splits that led to this part; empty: all examples of the arrays.
-  examples_splits const& splits() const { return splits_; }
+  split_history const& splits() const { return splits_; }
 
 private:
   array_list inputs_, labels_;
-  constrain::labels which_;
+  constrain::labels label_kind_;
   std::shared_ptr<void const> storage_{};
-  examples_splits splits_{};
+  split_history splits_{};
   std::optional<masking> masks_{};
   std::uint64_t fingerprint_ = 0;
 
-  examples part(examples_part const& selected) const;
+  examples part(random_split const& split) const;
 };
 
 /// The result of `split`.
@@ -96,7 +96,7 @@ struct examples::parts {
 class examples_index {
 public:
   /// `splits`: the splits that led to the part. `count`: the number of examples in the arrays.
-  examples_index(examples_splits const& splits, std::int64_t count);
+  examples_index(split_history const& splits, std::int64_t count);
 
   /// The number of examples in the part.
   std::int64_t size() const { return size_; }
@@ -111,7 +111,7 @@ private:
     std::int64_t count = 0, first = 0;
   };
 
-  fixed_vector<split_part, examples_splits::capacity> split_parts_{};
+  fixed_vector<split_part, split_history::capacity> split_parts_{};
   std::int64_t size_;
 };
 

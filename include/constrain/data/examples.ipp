@@ -28,15 +28,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE examples::examples(lasting_arrays const& inputs, lasting_arrays const& labels,
-                                                  constrain::labels which)
-    : inputs_(inputs), labels_(labels), which_(which) {
-  if (which > constrain::labels::shift)
+                                                  constrain::labels label_kind)
+    : inputs_(inputs), labels_(labels), label_kind_(label_kind) {
+  if (label_kind > constrain::labels::shift)
     throw error(
-        {"examples: the kind of labels is ", static_cast<int>(which), "; give labels::shifted or labels::shift"});
+        {"examples: the kind of labels is ", static_cast<int>(label_kind), "; give labels::shifted or labels::shift"});
   io::crc32c check;
   std::int64_t bytes = 0;
   for (auto const* list : {&inputs_, &labels_}) {
-    std::uint64_t const head[] = {list->size(), static_cast<std::uint64_t>(which)};
+    std::uint64_t const head[] = {list->size(), static_cast<std::uint64_t>(label_kind)};
     add_numbers(check, head, 2);
     for (std::size_t i = 0; i < list->size(); ++i) bytes += add_array(check, (*list)[i]);
   }
@@ -45,20 +45,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 [[gnu::cold]] CONSTRAIN_INLINE examples examples::from_storage(std::shared_ptr<void const> storage,
                                                                array_list const& inputs, array_list const& labels,
-                                                               constrain::labels which) {
-  examples result(inputs, labels, which);
+                                                               constrain::labels label_kind) {
+  examples result(inputs, labels, label_kind);
   result.storage_ = std::move(storage);
   return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE examples examples::part(examples_part const& selected) const {
+[[gnu::cold]] CONSTRAIN_INLINE examples examples::part(random_split const& split) const {
   auto result = *this;
-  if (!result.splits_.push_back(selected))
+  if (!result.splits_.push_back(split))
     throw error({"split: the examples are already the result of ", counted(splits_.size(), "nested split"),
                  "; split fewer times"});
-  std::uint64_t numbers[] = {fingerprint_, 0, static_cast<std::uint64_t>(selected.most), selected.seed,
-                             selected.drawn ? 1u : 0u};
-  std::memcpy(&numbers[1], &selected.share, sizeof selected.share);
+  std::uint64_t numbers[] = {fingerprint_, 0, static_cast<std::uint64_t>(split.validation_limit), split.seed,
+                             split.is_validation ? 1u : 0u};
+  std::memcpy(&numbers[1], &split.validation_fraction, sizeof split.validation_fraction);
   io::crc32c check;
   add_numbers(check, numbers, 5);
   result.fingerprint_ = (fingerprint_ >> 32) << 32 | check.value();
@@ -66,18 +66,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE examples::parts examples::split(double validation_fraction, std::uint64_t seed,
-                                                               std::int64_t most) const {
+                                                               std::int64_t validation_limit) const {
   if (!(validation_fraction >= 0 && validation_fraction <= 1))
     throw error({"a validation fraction of ", constrain::detail::number_text(validation_fraction),
                  " is out of range; give one from 0 to 1"});
-  if (most < 0) throw error({"split: a maximum of ", most, " examples is out of range; give 0 or more"});
-  return {part({validation_fraction, most, seed, false}), part({validation_fraction, most, seed, true})};
+  if (validation_limit < 0)
+    throw error({"split: a maximum of ", validation_limit, " examples is out of range; give 0 or more"});
+  return {part({validation_fraction, validation_limit, seed, false}),
+          part({validation_fraction, validation_limit, seed, true})};
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE examples examples::with_masks(masking const& options) const {
   check_masking(options);
   if (masks_) throw error("with_masks: the examples are already masked; call with_masks on the unmasked examples");
-  if (which_ == constrain::labels::shift)
+  if (label_kind_ == constrain::labels::shift)
     throw error("with_masks: the examples have labels::shift, but the label of a masked token is the token itself; "
                 "leave labels::shift out");
   auto result = *this;
@@ -98,13 +100,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   return result;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(examples_splits const& splits, std::int64_t count)
+[[gnu::cold]] CONSTRAIN_INLINE examples_index::examples_index(split_history const& splits, std::int64_t count)
     : size_(count) {
   for (auto const& split : splits) {
-    auto const share_count = static_cast<std::int64_t>(split.share * static_cast<double>(size_));
-    auto const drawn_count = std::min(std::min(share_count, split.most), size_);
-    split_parts_.push_back({split.seed, size_, split.drawn ? 0 : drawn_count});
-    size_ = split.drawn ? drawn_count : size_ - drawn_count;
+    auto const rounded_down = static_cast<std::int64_t>(split.validation_fraction * static_cast<double>(size_));
+    auto const validation_count = std::min(std::min(rounded_down, split.validation_limit), size_);
+    split_parts_.push_back({split.seed, size_, split.is_validation ? 0 : validation_count});
+    size_ = split.is_validation ? validation_count : size_ - validation_count;
   }
 }
 

@@ -58,15 +58,15 @@ public:
 
   /// The loss, accuracy and metrics over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list
   /// of arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: for
-  /// causal_lm the shape of the inputs, for classification [n, sequences], or a list of arrays. `which`: labels::shift
-  /// if the labels are the inputs themselves, which are then shifted by one token. Throws `error` as `trainer::batch`
-  /// does, and if no label is valid.
+  /// causal_lm the shape of the inputs, for classification [n, sequences], or a list of arrays. `label_kind`:
+  /// labels::shift if the labels are the inputs themselves, which are then shifted by one token. Throws `error` as
+  /// `trainer::batch` does, and if no label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
-                      constrain::labels which = constrain::labels::shifted) {
+                      constrain::labels label_kind = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
     auto const batches = detail::count_batches(ports, inputs, labels);
-    auto const b =
-        detail::batch_of_arrays("evaluate", inputs, labels, which, engine::template needs<typename entries::evaluate>);
+    auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
+                                           engine::template needs<typename entries::evaluate>);
     synchronize();
     ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
     detail::evaluation_sums sum;

@@ -92,7 +92,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                                                    example_arrays const& arrays, batch_needs const& needed) {
   for (auto const& array : arrays)
     if (auto const i = first_invalid(*array.port, array.data); i < array.data.size()) refuse_element(caller, array, i);
-  bool const shifts = examples.which() == constrain::labels::shift;
+  bool const shifts = examples.label_kind() == constrain::labels::shift;
   if (shifts && !needed.next_tokens) refuse_shift(caller);
   if (shifts) check_shiftable(caller, needed.ports);
   if (needed.next_tokens && !shifts)
@@ -130,7 +130,7 @@ struct example_samples {
   data::examples_index index;
   std::int64_t tokens; // in a sequence
 
-  bool shifts() const { return examples.which() == constrain::labels::shift; }
+  bool shifts() const { return examples.label_kind() == constrain::labels::shift; }
   std::size_t inputs() const { return examples.inputs().size(); }
   /// The elements of a sample in the array `array`.
   array_view elements_of(example_array const& array, std::int64_t sample) const {

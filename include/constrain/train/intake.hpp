@@ -18,15 +18,15 @@ struct batch_needs {
 };
 
 /// A batch that views the caller's arrays, whose number, types and lengths must have been checked. `caller`: the first
-/// words of every error. `which`: whether to shift the labels (into a copy). Throws `error` if `which` is not an
-/// enumerator, for invalid values, for labels that should be shifted but are not, and for labels that cannot be shifted
-/// as requested.
-batch batch_of_arrays(char const* caller, array_list const& inputs, array_list const& labels, constrain::labels which,
-                      batch_needs const& needed);
+/// words of every error. `label_kind`: whether to shift the labels (into a copy). Throws `error` if `label_kind` is not
+/// an enumerator, for invalid values, for labels that should be shifted but are not, and for labels that cannot be
+/// shifted as requested.
+batch batch_of_arrays(char const* caller, array_list const& inputs, array_list const& labels,
+                      constrain::labels label_kind, batch_needs const& needed);
 
 /// `batch_of_arrays` for one step. Also throws `error` if the number of arrays is wrong, or if an array has the wrong
 /// type or length.
-batch batch_of_step(array_list const& inputs, array_list const& labels, constrain::labels which,
+batch batch_of_step(array_list const& inputs, array_list const& labels, constrain::labels label_kind,
                     batch_needs const& needed);
 
 /// The arrays of micro-batch `index`, as views of the arrays `arrays`: one array of several micro-batches for each port

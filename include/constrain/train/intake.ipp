@@ -12,10 +12,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE batch batch_of_step(array_list const& inputs, array_list const& labels,
-                                                   constrain::labels which, batch_needs const& needed) {
+                                                   constrain::labels label_kind, batch_needs const& needed) {
   check_lengths("batch", needed.ports, port_kind::input, inputs, "micro-batches, ");
   check_lengths("batch", needed.ports, port_kind::label, labels, "micro-batches, ");
-  return batch_of_arrays("batch", inputs, labels, which, needed);
+  return batch_of_arrays("batch", inputs, labels, label_kind, needed);
 }
 
 CONSTRAIN_INLINE array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& arrays,
@@ -34,14 +34,14 @@ CONSTRAIN_INLINE array_list micro_batch_of(plan_ports ports, port_kind kind, arr
 CONSTRAIN_INLINE bool is_integers(array_view const& a) { return a.type() == dtype::i32; }
 
 [[gnu::cold]] CONSTRAIN_INLINE batch batch_of_arrays(char const* caller, array_list const& inputs,
-                                                     array_list const& labels, constrain::labels which,
+                                                     array_list const& labels, constrain::labels label_kind,
                                                      batch_needs const& needed) {
-  if (which > constrain::labels::shift)
+  if (label_kind > constrain::labels::shift)
     throw error(
-        {caller, ": the kind of labels is ", static_cast<int>(which), "; give labels::shifted or labels::shift"});
+        {caller, ": the kind of labels is ", static_cast<int>(label_kind), "; give labels::shifted or labels::shift"});
   check_all_values(caller, needed.ports, port_kind::input, inputs);
   batch b{inputs[0].integers(), labels[0].integers(), 0, 0, {}, needed.tokens, {}, {}};
-  if (which == constrain::labels::shift) {
+  if (label_kind == constrain::labels::shift) {
     if (!needed.next_tokens) refuse_shift(caller);
     check_shiftable(caller, needed.ports);
     auto const storage = std::make_shared<batch_arrays>();

@@ -112,8 +112,8 @@ public:
   /// equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no label
   /// is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
-                         constrain::labels which = constrain::labels::shifted) const {
-    auto const b = detail::batch_of_step(inputs, labels, which, engine::template needs<typename entries::step>);
+                         constrain::labels label_kind = constrain::labels::shifted) const {
+    auto const b = detail::batch_of_step(inputs, labels, label_kind, engine::template needs<typename entries::step>);
     if (b.valid_labels == 0 && ranks() == 1)
       throw error("batch: every label is ignored, so there is no loss; pass at least one valid label");
     return b;
