@@ -28,9 +28,9 @@ TEST_CASE("every event file of a directory has a name of its own, as TensorBoard
     CHECK(entry.path().filename().string().starts_with("events.out.tfevents."));
 }
 
-TEST_CASE("events that cannot be written") {
+TEST_CASE("an event file that cannot be written") {
   ct::test::temporary_directory const directory;
   CHECK(ct::test::sentence([&] { ct::io::event_file(directory / "none/events", 0); }) ==
-        "the events '" + directory / "none/events" +
+        "the event file '" + directory / "none/events" +
             "' cannot be written (No such file or directory); create its directory or choose another directory");
 }

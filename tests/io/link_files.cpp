@@ -48,7 +48,7 @@ TEST_CASE("links: at the names of logs, events and files that are written whole"
     check(
         t, "name", nothing_before, [](scene const& s) { return sentence([&] { io::event_file(s.at("name"), 0); }); },
         [](scene const& s) {
-          return "the events '" + s.at("name") +
+          return "the event file '" + s.at("name") +
                  "' cannot be written (File exists); remove it or choose another directory";
         });
   }

@@ -65,8 +65,8 @@ private:
 
   /// Throws the error for a failed write, with the reason from `errno`.
   [[noreturn]] void fail() const {
-    throw error(
-        {"the events '", path_, "' cannot be written (", reason(), "); ", remedy(), " or choose another directory"});
+    throw error({"the event file '", path_, "' cannot be written (", reason(), "); ", remedy(),
+                 " or choose another directory"});
   }
 };
 

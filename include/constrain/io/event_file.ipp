@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 // simple_value 2.
 
 [[gnu::cold]] CONSTRAIN_INLINE event_file::event_file(std::string const& path, double time)
-    : path_(path), file_(open_plain_file(path, "the events", O_WRONLY | O_EXCL)) {
+    : path_(path), file_(open_plain_file(path, "the event file", O_WRONLY | O_EXCL)) {
   std::string event = float64(1, time);
   event += text(3, "brain.Event:2");
   record(event);
