@@ -154,7 +154,7 @@ template <diagnosis d> struct entries_differ {
 template <diagnosis d> struct limit_is_too_small {
   static_assert(d.ok(),
                 "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, with the smallest "
-                "plan that the search found; write a larger limit, fewer sequences in a micro-batch, or "
+                "plan that the search found; write a larger limit or fewer sequences in a micro-batch, or add "
                 "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
 };
 

@@ -92,8 +92,8 @@ template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(
   static_assert(missing.count() <= 0,
                 "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
                 "that the step of the nearest strategy needs beyond it (1 if only its evaluate, predict or generate "
-                "does not fit); write strategies that save memory, such as ct::policies<ct::checkpoint::every<1>>, or "
-                "a larger limit");
+                "does not fit); add strategies that save memory, such as ct::policies<ct::checkpoint::every<1>>, or "
+                "write a larger limit");
   return strategy;
 }
 

@@ -10,8 +10,8 @@ namespace detail {
 template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(micro_batch batch) {
   static_assert(missing.count() <= 0,
                 "largest_batch: not even one sequence fits in the limit; `with_missing_bytes` shows the limit and "
-                "the bytes that one sequence needs beyond it; write policies that save memory, such as "
-                "checkpoint::every<1>, or a larger limit");
+                "the bytes that one sequence needs beyond it; add policies that save memory, such as "
+                "checkpoint::every<1>, or write a larger limit");
   return batch;
 }
 
@@ -83,16 +83,18 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
   else return with_missing_bytes<limit, peaks_of_entries::template peak<1> - limit>({});
 }
 
-/// Computes `largest_batch`. If the program is refused, the entries with one sequence report why.
+/// Computes `largest_batch`.
 template <bytes limit, auto model, class objective, class policy_set> constexpr micro_batch find_largest_batch() {
   constexpr bool searches = policy_set::checkpointing::value.searches();
   static_assert(!searches, "largest_batch: checkpoint::budget chooses what to recompute for one given micro-batch; "
                            "write checkpoint::every<1> or checkpoint::keep<> instead");
   if constexpr (searches) return {};
   else if constexpr (constexpr bytes peak_of_one = step_peaks<model, objective, policy_set>::template peak<1>;
-                     peak_of_one.count() < 0)
-    return {entry_peaks<model, objective, policy_set>::template peak<1> > limit};
-  else if constexpr (peak_of_one > limit) return with_missing_bytes<limit, peak_of_one - limit>({});
+                     peak_of_one.count() < 0) {
+    // The program is refused. The static_assert that says why is reached only by making the entries.
+    [[maybe_unused]] constexpr bytes refused = entry_peaks<model, objective, policy_set>::template peak<1>;
+    return {};
+  } else if constexpr (peak_of_one > limit) return with_missing_bytes<limit, peak_of_one - limit>({});
   else return largest_of_entries<limit, model, objective, policy_set>();
 }
 
