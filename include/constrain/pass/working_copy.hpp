@@ -6,14 +6,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The fp32 copy of a parameter that is stored in 16 bits. The parameter's update works on the copy, which exists for
-/// one tensor at a time, inside the loops over the parameter's axes.
+/// A temporary fp32 copy of a parameter that is stored in 16 bits: the optimizer updates the copy, and `store` rounds
+/// it into the parameter. The memory of one iteration's tensor is enough for the copy, because all its nodes are inside
+/// the loops over the parameter's axes.
 class working_copy {
 public:
-  /// Appends the node that computes the fp32 copy of `parameter`, and lets `rule` work on the copy. `compensation`: the
-  /// type of a state that keeps the error of rounding to nearest; u8: there is no such state, and rounding is
-  /// stochastic.
-  constexpr working_copy(builder& out, update_rule& rule, int parameter, dtype compensation)
+  /// Appends the node that computes the fp32 copy of `parameter`, and lets `rule` work on the copy.
+  /// `compensation_type`: the type of the state "compensation", which keeps the error of rounding to nearest for the
+  /// next update; u8: there is no such state, and rounding is stochastic.
+  constexpr working_copy(builder& out, update_rule& rule, int parameter, dtype compensation_type)
       : out_(out), rule_(rule), parameter_{parameter, at::current} {
     auto const stored = out.program.values[parameter];
     value_info copy;
@@ -25,10 +26,10 @@ public:
     copy.belongs_to = parameter;
     copy.line = stored.line;
     copy_ = {out.program.add_value(copy), at::current};
-    if (compensation == dtype::u8) {
+    if (compensation_type == dtype::u8) {
       out.call<op::cast>({parameter_}, {copy_}, {.to = copy.type}, stored.line);
     } else {
-      compensation_ = rule.state("compensation", rule.shape(), compensation).where();
+      compensation_ = rule.state("compensation", rule.shape(), compensation_type).where();
       out.program.values[compensation_.value].resets_with_parameter = true;
       out.call<op::compensated_sum>({parameter_, compensation_}, {copy_}, {}, stored.line);
     }

@@ -21,16 +21,16 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   return y;
 }
 
-/// Loop body of the kernel: rounds x [count] into y [count], where iteration i rounds the elements of one draw of
-/// random bits, draw number first / 8 + i. A draw covers eight consecutive indices in the full tensor, or in the
-/// concatenation of the ranks' ranges (see op::round_stochastically); indices outside of x are skipped.
+/// Loop body of the kernel: rounds those elements of x [count] into y [count] that share draw number first / 8 + i of
+/// random bits. A draw covers eight consecutive indices in the full tensor, or in the concatenation of the ranks'
+/// ranges (see op::round_stochastically); indices outside of x are skipped.
 struct round_stochastically_elements {
   float const* x;
   double const* norm_and_scale; // [norm, scale]; if scale is 0, y keeps its value
   bfloat16* y;
   std::int64_t first, count; // index of x[0] in this tensor or concatenation; number of elements of x
   int random_key;            // random key of the parameter
-  std::uint64_t iteration;   // index of the iteration, counted over all enclosing loops
+  std::uint64_t iteration;   // index of the iteration of the enclosing loops, as `call::iteration`
   step_parameters const* parameters;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -66,9 +66,9 @@ template <class device> struct kernel<op::round_stochastically, device> {
 };
 
 /// Loop body of the kernel: y[i] = weight[i] + compensation[i].
-template <class weights, class compensations> struct compensated_sum_elements {
-  weights const* weight;
-  compensations const* compensation;
+template <class stored_weight, class stored_compensation> struct compensated_sum_elements {
+  stored_weight const* weight;
+  stored_compensation const* compensation;
   float* y;
 
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -77,11 +77,11 @@ template <class weights, class compensations> struct compensated_sum_elements {
 };
 
 template <class device> struct kernel<op::compensated_sum, device> {
-  template <class weights, class compensations>
-  static void run(call const& c, tensor<weights const> weight, tensor<compensations const> compensation,
+  template <class stored_weight, class stored_compensation>
+  static void run(call const& c, tensor<stored_weight const> weight, tensor<stored_compensation const> compensation,
                   tensor<float> y) {
     for_elements(device{}, c, y.count,
-                 compensated_sum_elements<weights, compensations>{weight.data, compensation.data, y.data});
+                 compensated_sum_elements<stored_weight, stored_compensation>{weight.data, compensation.data, y.data});
   }
 };
 

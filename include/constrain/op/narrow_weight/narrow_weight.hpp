@@ -9,10 +9,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Rounds each element x of an updated weight (fp32) to one of its two bf16 neighbors, below and above. The probability
 /// of rounding up is (x - below) / (above - below), so the expected value is x (unless its magnitude exceeds the
 /// largest bf16 value), and small updates are not lost on average (Zamirai et al. 2021, "Revisiting BFloat16
-/// Training"). An x that is a bf16 value keeps its value. The random bits depend only on seed, step, parameter,
-/// iteration and the index of the element in the full tensor or, if a tensor group divides the parameter, in the
-/// concatenation of the ranks' ranges. Inputs: the weight and norm_and_scale [2] (op::clip_coefficient or
-/// op::tensor_scale). If scale is 0, the output keeps its value.
+/// Training"). An x that is a bf16 value keeps its value. The random bits depend only on the seed, the optimizer step,
+/// the parameter, the iteration of the enclosing loops and the index of the element in the full tensor or, if a tensor
+/// group divides the parameter, in the concatenation of the ranks' ranges. Inputs: the weight and norm_and_scale [2]
+/// (op::clip_coefficient or op::tensor_scale). If scale is 0, the output keeps its value.
 struct round_stochastically {
   struct options {
     int parameter = 0;         // index among the trained parameters: part of the random key
@@ -26,8 +26,9 @@ struct round_stochastically {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(dtype::bf16, in[0].shape); }
 };
 
-/// The sum of a rounded weight w and its rounding error c: w + c, element by element, in fp32 (Kahan 1965, "Further
-/// Remarks on Reducing Truncation Errors"). w and c have the same shape, and each is stored in its own type.
+/// The sum of a rounded weight w and its compensation c, the rounding error: w + c, element by element, in fp32 (Kahan
+/// 1965, "Further Remarks on Reducing Truncation Errors"). w and c have the same shape, and each is stored in its own
+/// type.
 struct compensated_sum {
   static constexpr char const* name = "compensated_sum";
   static constexpr char const* layouts = "*, * -> *";
