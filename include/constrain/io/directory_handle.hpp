@@ -70,8 +70,9 @@ public:
   /// and, with `single_link`, has no other hard link.
   [[gnu::cold]] std::optional<std::string> text(std::string const& name, bool single_link = false) const;
 
-  /// Removes `name` if it is a regular file that belongs to the directory's owner; keeps anything else. Returns false
-  /// only if the removal fails, with the reason in `errno`.
+  /// Deletes the entry `name` if it is a regular file, not a symbolic link, and belongs to the directory's owner. Any
+  /// other entry is kept. Returns false, with the reason in `errno`, only if the deletion fails; true if the entry was
+  /// deleted, was kept or does not exist.
   bool remove(std::string const& name) const;
 
 private:
