@@ -23,8 +23,8 @@ public:
   /// target.
   [[gnu::cold]] std::string path_to_save(std::int64_t step) const;
 
-  /// The step in the directory name `file_name`, such as "step-40"; nullopt if the name has a different form.
-  static std::optional<std::int64_t> step_of(std::string const& file_name);
+  /// The step n of a directory entry named step-<n>, such as 40 of "step-40"; nullopt if the name has a different form.
+  static std::optional<std::int64_t> step_of(std::string const& entry_name);
 
   /// The steps n for which `directory` contains an entry step-<n>, or .step-<n>.previous of an interrupted save (see
   /// io/directory_replace.hpp), newest first. Empty if `directory` does not exist or is not a directory. Throws `error`
@@ -43,11 +43,11 @@ public:
 private:
   static std::string name(std::int64_t step) { return concat({"step-", step}); }
 
-  /// The step n in a file name that begins with '.step-<n>', followed by `ending`; nullopt if the name has a different
-  /// form.
-  [[gnu::cold]] static std::optional<std::int64_t> hidden_step(std::string const& file_name, std::string_view ending);
+  /// The step n of a directory entry whose name begins with '.step-<n>', followed by `ending`; nullopt if the name has
+  /// a different form.
+  [[gnu::cold]] static std::optional<std::int64_t> hidden_step(std::string const& entry_name, std::string_view ending);
 
-  /// The steps of a directory that contains `names`, as `steps` returns them.
+  /// The steps of a directory whose entries are named `names`, as `steps` returns them.
   [[gnu::cold]] static std::vector<std::int64_t> steps_of(std::vector<std::string> const& names);
 
   std::string directory_;

@@ -23,11 +23,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return path(step);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& file_name) {
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::step_of(std::string const& entry_name) {
   std::int64_t step = 0;
-  if (!file_name.starts_with("step-")) return std::nullopt;
-  std::from_chars(file_name.data() + 5, file_name.data() + file_name.size(), step);
-  return step >= 0 && name(step) == file_name ? std::optional(step) : std::nullopt;
+  if (!entry_name.starts_with("step-")) return std::nullopt;
+  std::from_chars(entry_name.data() + 5, entry_name.data() + entry_name.size(), step);
+  return step >= 0 && name(step) == entry_name ? std::optional(step) : std::nullopt;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
@@ -38,18 +38,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return names ? steps_of(*names) : std::vector<std::int64_t>{};
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::hidden_step(std::string const& file_name,
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::int64_t> saved_series::hidden_step(std::string const& entry_name,
                                                                                      std::string_view ending) {
-  auto const end = file_name.find(ending);
-  if (!file_name.starts_with('.') || end == file_name.npos) return std::nullopt;
-  return step_of(file_name.substr(1, end - 1));
+  auto const end = entry_name.find(ending);
+  if (!entry_name.starts_with('.') || end == entry_name.npos) return std::nullopt;
+  return step_of(entry_name.substr(1, end - 1));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps_of(std::vector<std::string> const& names) {
   constexpr std::string_view previous = ".previous";
   std::vector<std::int64_t> saved_steps;
-  for (auto const& file_name : names) {
-    auto const step = file_name.ends_with(previous) ? hidden_step(file_name, previous) : step_of(file_name);
+  for (auto const& entry_name : names) {
+    auto const step = entry_name.ends_with(previous) ? hidden_step(entry_name, previous) : step_of(entry_name);
     if (step) saved_steps.push_back(*step);
   }
   detail::heap_sort(saved_steps, [](std::int64_t a, std::int64_t b) { return a > b; });
@@ -63,8 +63,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   io::detail::directory_handle const newest(parent, name(last)); // its owner is the user who saves the current run
   if (!newest) return;
   auto const names = parent.names();
-  for (auto const& file_name : names)
-    if (auto const step = hidden_step(file_name, ".partial-"); step && *step <= last)
+  for (auto const& entry_name : names)
+    if (auto const step = hidden_step(entry_name, ".partial-"); step && *step <= last)
       io::detail::remove_abandoned(parent, name(*step), newest.owner());
   for (auto const step : steps_of(names)) {
     if (step > last) continue;
