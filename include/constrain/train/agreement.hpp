@@ -14,8 +14,8 @@
 #include <string>
 #include <type_traits>
 
-// Checks that all ranks were started with the same settings: each rank builds a fingerprint (a list of names and
-// values), and the error names the first value that differs.
+// Checks that all ranks were started with the same program, options and data: each rank builds a fingerprint (a list of
+// names and values), and the error names the first value that differs.
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 

@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The comparison of a config.json with the model's configuration.
 struct configuration_check {
   std::string const& directory;                // as in `check_field`
-  std::string_view owner;                      // as in `check_field`
+  std::string_view loader;                     // as in `check_field`
   std::span<std::string_view const> skipped{}; // keys that are not compared
 
   /// Throws `error` if the configuration objects `saved` and `expected` have different values in a field that both
@@ -62,7 +62,7 @@ struct configuration_check {
   // Numbers are compared by value: 1e-05 equals 0.00001.
   bool const are_numbers = same_kind && value.kind() == io::json_kind::number;
   if (!are_numbers || saved_value->real() != value.real())
-    check_field(directory, concat({prefix, name}), text(*saved_value), text(value), owner);
+    check_field(directory, concat({prefix, name}), text(*saved_value), text(value), loader);
 }
 
 /// Throws `error` if the config.json of a directory lacks a required key or contradicts the model's configuration.
@@ -83,7 +83,7 @@ struct configuration_check {
     check.member(normalized_saved, "model_type", *type);
     skipped.push_back("model_type");
   }
-  configuration_check{check.directory, check.owner, skipped}.members(saved, io::json::parse(format.configuration));
+  configuration_check{check.directory, check.loader, skipped}.members(saved, io::json::parse(format.configuration));
   check.members(normalized_saved, normalized);
 }
 
@@ -111,9 +111,9 @@ struct opened_weights {
 };
 
 /// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest and its configuration, if
-/// these files exist. `strict`: as in `pretrained_options`. `owner`: as in `check_field`.
+/// these files exist. `strict`: as in `pretrained_options`. `loader`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
-                                                           weight_format const& format, std::string_view owner) {
+                                                           weight_format const& format, std::string_view loader) {
   if (!io::directory_names(path)) return {nullptr, io::safetensors_files::open(path)};
   auto const path_of = [&](std::string_view name) { return concat({path, "/", name}); };
   opened_weights opened;
@@ -125,7 +125,7 @@ struct opened_weights {
     throw error({"the directory '", path, "' has no ", weights_file, " and no ", weights_index_file,
                  "; save the model there as safetensors"});
   if (auto const file = path_of(configuration_file); !format.configuration.empty() && contains(configuration_file)) {
-    configuration_check check{path, owner};
+    configuration_check check{path, loader};
     if (!strict) check.skipped = format.head_keys;
     if (opened.run) check_configuration(check, opened.run->text(configuration_file), file, format);
     else check_configuration(check, io::mapped_file(file, "the configuration").text(), file, format);
@@ -142,13 +142,13 @@ struct opened_weights {
                                                                            io::safetensors_files const& saved,
                                                                            std::vector<file_tensor> const& wanted,
                                                                            weight_format const& format,
-                                                                           std::string_view owner) {
+                                                                           std::string_view loader) {
   std::vector<io::tensor const*> stored;
   for (auto const& w : wanted) {
     auto const* const t = find_stored(saved, w.tensor.name, format);
     stored.push_back(t);
     if (t == nullptr) continue;
-    check_field(path, concat({"shape of '", t->name, "'"}), shape_text(t->shape), shape_text(w.tensor.shape), owner);
+    check_field(path, concat({"shape of '", t->name, "'"}), shape_text(t->shape), shape_text(w.tensor.shape), loader);
     if (!io::floating_dtype(t->dtype))
       throw error(
           {"the weights '", path, "' have '", t->name, "' as ", t->dtype, "; save it as F64, F32, BF16 or F16"});

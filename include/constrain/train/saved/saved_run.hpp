@@ -15,7 +15,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Settings that must match, besides the parameters, to resume a run.
+/// The part of a trainer's configuration that, besides the parameters, must match a saved run to resume it.
 struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
@@ -36,17 +36,18 @@ struct save_options {
 
 namespace detail {
 
-/// Throws `error` if `.max_shard_size` is negative. `owner`: what has the option, for the error.
+/// Throws `error` if `.max_shard_size` is negative. `owner`: the struct or call with this option, as in
+/// `check_number`.
 void check_max_shard_size(std::string_view owner, bytes max_shard_size);
 
 /// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
 /// Throws `error`, which names the field and both values, if a field of saved data (`saved`) differs from the same
-/// field of the loading object (`expected`). `directory`: the path of the data, for the error. `owner`: the loading
-/// object as the error names it.
+/// field of the loading object (`expected`). `directory`: the path of the data, for the error. `loader`: the loading
+/// object with its article, as the error names it.
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
-                 std::string const& expected, std::string_view owner = "a trainer");
+                 std::string const& expected, std::string_view loader = "a trainer");
 
 /// The weights of a saved run, as views of the reader's memory. Throws `error` if the files are not valid.
 [[gnu::cold]] io::safetensors_files weights_of(io::directory_reader const& reader);

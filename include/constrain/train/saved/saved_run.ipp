@@ -34,11 +34,11 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field,
                                                 std::string const& saved, std::string const& expected,
-                                                std::string_view owner) {
-  auto const noun = owner.substr(owner.find(' ') + 1); // `owner` without the article
+                                                std::string_view loader) {
+  auto const noun = loader.substr(loader.find(' ') + 1); // `loader` without the article
   if (saved != expected)
     throw error({"'", directory, "' does not match the ", noun, ": its ", field, " is ", saved, ", the ", noun,
-                 "'s is ", expected, "; load it into ", owner, " with the same ", field});
+                 "'s is ", expected, "; load it into ", loader, " with the same ", field});
 }
 
 /// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; the file may lack optional
