@@ -3,9 +3,12 @@
 #include <doctest/doctest.h>
 
 #include "cuda/flash_on_device.hpp"
+#include "sanitizers.hpp"
 
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 namespace ct = constrain;
@@ -69,6 +72,33 @@ TEST_CASE("flash attention of wide elements") {
     for (std::int64_t tokens : {1, 32, 65, 130}) check_flash<double>({1, tokens, 32, {1, causal}}, fp64);
     check_flash<double>({1, 35, 9, {3, causal, 1}, false}, fp64);
     check_flash<double>({1, 34, 70, {1, causal}}, fp64);
+  }
+}
+
+namespace {
+
+/// Checks one of 8 cases (causal or not, padded or not, shared keys or not), with heads of 32, 64 or 128 elements.
+void check_case(std::int64_t tokens, int number, int width, int type) {
+  bool const causal = number % 2 == 0, padded = number / 2 % 2 == 0, shares_keys = number / 4 % 2 == 0;
+  ct::attention_options const options{shares_keys ? 2 : 1, causal, shares_keys ? 1 : 0};
+  flash_case const f{padded ? 3 : 1, tokens, 32 << width % 3, options, true, padded};
+  if (type % 3 == 0) check_flash<ct::bfloat16>(f, bf16);
+  else if (type % 3 == 1) check_flash<ct::float16>(f, fp16);
+  else check_flash<float>(f, fp32);
+}
+
+} // namespace
+
+// With CONSTRAIN_EXHAUSTIVE, every number of tokens from 1 to 257 in all 8 cases; nine consecutive numbers have each case
+// in all widths and types. Sanitizers check one case for each number of tokens; 72 consecutive numbers have all.
+TEST_CASE("flash attention of every number of tokens") {
+  if (std::getenv("CONSTRAIN_EXHAUSTIVE") == nullptr) return;
+  for (int tokens = 1; tokens <= 257; ++tokens) {
+    if (under_sanitizer) check_case(tokens, tokens, tokens / 8, tokens / 24);
+    else
+      for (int number = 0; number < 8; ++number) check_case(tokens, number, tokens + number, tokens / 3);
+    std::printf("flash attention of %d tokens was checked\n", tokens);
+    std::fflush(stdout);
   }
 }
 

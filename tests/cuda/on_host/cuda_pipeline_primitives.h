@@ -6,6 +6,9 @@
 
 #include "cuda_runtime.h"
 #include "stand_in/block.hpp"
+#if defined(ON_HOST_COUNTS_ACCESSES)
+#include "stand_in/accesses.hpp"
+#endif
 
 #include <algorithm>
 #include <cstdint>
@@ -68,6 +71,10 @@ inline void __pipeline_memcpy_async(void* to, void const* from, std::size_t byte
     on_host::violated("__pipeline_memcpy_async",
                       on_host::text(bytes, " bytes, ", zeros, " of them zeros, from ", from, " to ", to),
                       "it copies 4, 8 or 16 bytes, from and to a multiple of as many");
+#if defined(ON_HOST_COUNTS_ACCESSES)
+  on_host::count_access(to, bytes);
+  if (zeros < bytes) on_host::count_access(from, bytes - zeros);
+#endif
   std::memset(to, 0xFF, bytes);
   on_host::land_copies(
       [&](auto& mine) {

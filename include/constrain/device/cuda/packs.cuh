@@ -29,7 +29,9 @@ template <int bytes> __device__ void copy_words(void const* from, void* to) {
   for (int i = 0; i < bytes / static_cast<int>(sizeof(word)); ++i)
     static_cast<word*>(to)[i] = static_cast<word const*>(from)[i];
 #else
-  __builtin_memcpy(to, from, bytes);
+  constexpr int word = bytes % 16 == 0 ? 16 : bytes;
+  for (int at = 0; at < bytes; at += word)
+    __builtin_memcpy(static_cast<char*>(to) + at, static_cast<char const*>(from) + at, word);
 #endif
 }
 

@@ -71,6 +71,18 @@ private:
   divisor parts_;
 };
 
+/// One value for each of 32 n columns, in shared memory: lane i of a warp has columns i n to i n + n - 1. Neither the
+/// lanes' accesses nor those of consecutive threads to consecutive columns have bank conflicts.
+template <int n, class real> struct lane_columns {
+  static constexpr int padding = n == 1 ? 0 : 128 / static_cast<int>(sizeof(real)) / n;
+  real values[n][32 + padding];
+
+  /// The value of a lane's column `j`, 0 to n - 1.
+  __device__ real& of_lane(int lane, int j) { return values[j][lane]; }
+  /// The value of a column, 0 to 32 n - 1.
+  __device__ real of_column(int column) const { return values[column % n][column / n]; }
+};
+
 /// Sums each column of a matrix [rows, columns] over each part of the rows: sums [parts, columns]. n must divide
 /// `columns`. The matrix need not be in memory: f.load(row, column) loads the inputs of the n consecutive elements that
 /// begin at this row and column, and f(loaded, row, column, values) computes these elements. If `f` has a member
@@ -81,7 +93,7 @@ template <int n, class real, class function>
 static __global__ void __launch_bounds__(cuda_threads)
     column_sums_kernel(function f, row_partition rows, std::int64_t columns, real* sums) {
   constexpr int warps = cuda_threads / 32;
-  __shared__ real warp_sums[warps][32][n];
+  __shared__ lane_columns<n, real> warp_sums[warps];
   int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   auto const column = (static_cast<std::int64_t>(blockIdx.x) * 32 + lane) * n;
   auto const part = static_cast<std::int64_t>(blockIdx.y);
@@ -104,12 +116,12 @@ static __global__ void __launch_bounds__(cuda_threads)
   } else
     for (; row < end; row += warps) add(values_of.load(row, column), row);
   CT_UNROLL
-  for (int j = 0; j < n; ++j) warp_sums[warp][lane][j] = thread_sums[j];
+  for (int j = 0; j < n; ++j) warp_sums[warp].of_lane(lane, j) = thread_sums[j];
   __syncthreads();
   auto const first = static_cast<std::int64_t>(blockIdx.x) * 32 * n;
   for (int i = static_cast<int>(threadIdx.x); i < 32 * n && first + i < columns; i += cuda_threads) {
     real sum = 0;
-    for (int source_warp = 0; source_warp < warps; ++source_warp) sum += warp_sums[source_warp][i / n][i % n];
+    for (int source_warp = 0; source_warp < warps; ++source_warp) sum += warp_sums[source_warp].of_column(i);
     sums[part * columns + first + i] = sum;
   }
 }

@@ -121,7 +121,7 @@ __device__ void for_each_masked(strip<real, rows, columns>& x, attention_mask<in
   }
   // One bit per element: whether its query attends to its key. The loop is not unrolled, so that few positions are in
   // registers at a time.
-  constexpr int line_elements = columns / 4, elements = x.lines * line_elements;
+  constexpr int line_elements = columns / 4, elements = strip<real, rows, columns>::lines * line_elements;
   std::conditional_t<(elements > 32), std::uint64_t, std::uint32_t> attended = 0;
   CT_KEEP_LOOP
   for (int i = 0; i < elements; ++i) {

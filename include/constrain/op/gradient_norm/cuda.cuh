@@ -34,7 +34,8 @@ template <class stored> __device__ double sum_of_squares(stored const* tensor, s
   constexpr int n = 4, packs = static_cast<int>(norm_chunk) / (32 * n);
   auto const first = begin + static_cast<std::int64_t>(threadIdx.x % 32) * n;
   double sum = 0;
-  if (end - begin == norm_chunk && reinterpret_cast<std::uintptr_t>(tensor + begin) % 16 == 0) {
+  bool const aligned = reinterpret_cast<std::uintptr_t>(tensor + begin) % 16 == 0;
+  if (end - begin == norm_chunk && aligned) {
     stored_pack<n, stored> pack[packs];
     CT_UNROLL
     for (int k = 0; k < packs; ++k) pack[k] = load_stored<n>(tensor + first + k * 32 * n);
@@ -48,11 +49,12 @@ template <class stored> __device__ double sum_of_squares(stored const* tensor, s
   } else {
     CT_KEEP_LOOP
     for (auto i = first; i < end; i += 32 * n) {
-      CT_KEEP_LOOP
-      for (int j = 0; j < n && i + j < end; ++j) {
-        auto const g = static_cast<double>(tensor[i + j]);
-        sum += g * g;
-      }
+      double values[n]{};
+      if (aligned && i + n <= end) load_pack(tensor + i, values);
+      else
+        for (int j = 0; j < n && i + j < end; ++j) values[j] = tensor[i + j];
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) sum += values[j] * values[j];
     }
   }
   return warp_sum(sum);

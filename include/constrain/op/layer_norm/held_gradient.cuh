@@ -21,23 +21,28 @@ template <class stored, class accumulate> struct layer_norm_gradient_arrays {
 /// A lane's sums over rows, for the columns of a `held_row` that the lane holds: sums[k][j] is the sum of column
 /// held_row::column(k) + j.
 template <int n, int packs_per_lane, class accumulate> struct held_sums {
+  /// Such sums of each warp of a block, in shared memory.
+  struct memory {
+    lane_columns<n, accumulate> of_warp[norm_warps][packs_per_lane];
+  };
   accumulate sums[packs_per_lane][n];
 
   /// to [width] = the sums over all warps of the block, added in the order of the warps. `shared`: shared memory. All
   /// threads of the block must call this function; `shared` may be used again after the call.
-  __device__ void add_up(accumulate (&shared)[norm_warps][32 * packs_per_lane * n], int width, accumulate* to) const {
+  __device__ void add_up(memory& shared, int width, accumulate* to) const {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     CT_UNROLL
     for (int k = 0; k < packs_per_lane; ++k) {
       CT_UNROLL
-      for (int j = 0; j < n; ++j) shared[warp][(k * 32 + lane) * n + j] = sums[k][j];
+      for (int j = 0; j < n; ++j) shared.of_warp[warp][k].of_lane(lane, j) = sums[k][j];
     }
     __syncthreads();
     CT_KEEP_LOOP
     for (int i = static_cast<int>(threadIdx.x); i < width; i += cuda_threads) {
       accumulate sum = 0;
       CT_UNROLL
-      for (int source_warp = 0; source_warp < norm_warps; ++source_warp) sum += shared[source_warp][i];
+      for (int source_warp = 0; source_warp < norm_warps; ++source_warp)
+        sum += shared.of_warp[source_warp][i / (32 * n)].of_column(i % (32 * n));
       to[i] = sum;
     }
     __syncthreads();
@@ -60,8 +65,9 @@ template <int n, int packs_per_lane, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, detail::held_gradient_blocks<stored>(packs_per_lane* n))
     held_layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
                                     int width) {
-  __shared__ accumulate shared[detail::norm_warps][32 * packs_per_lane * n];
-  detail::held_sums<n, packs_per_lane, accumulate> weight_sums{}, bias_sums{};
+  using held_sums = detail::held_sums<n, packs_per_lane, accumulate>;
+  __shared__ typename held_sums::memory shared;
+  held_sums weight_sums{}, bias_sums{};
   auto const end = rows.begin(blockIdx.x + 1);
   CT_KEEP_LOOP
   for (auto row = rows.begin(blockIdx.x) + threadIdx.x / 32; row < end; row += detail::norm_warps) {

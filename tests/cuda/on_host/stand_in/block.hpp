@@ -46,6 +46,7 @@ public:
     else *barrier_ = {};
     waits_.assign(threads, {});
     forget_shared_memory();
+    if (when_started != nullptr) when_started(work.symbols, dynamic_.get(), work.dynamic_shared);
     auto& order = order_; // of the threads that have not ended
     order.resize(threads);
     for (std::size_t i = 0; i < threads; ++i) order[i] = i;
@@ -65,7 +66,11 @@ public:
       if (!some_ran) nobody_runs(order);
     }
     work_ = nullptr;
+    if (when_ended != nullptr) when_ended(work.symbols);
   }
+  /// If not null, called before the first thread of each block runs, with its dynamic shared memory, and after the last.
+  static inline void (*when_started)(kernel_symbols const& kernel, void const* shared, std::size_t bytes) = nullptr;
+  static inline void (*when_ended)(kernel_symbols const& kernel) = nullptr;
 
   void barrier() { meet(*barrier_, threads_, true); }
   /// Whether `x` is true in any thread of the block, all of which must come.

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(ON_HOST_COUNTS_ACCESSES)
+// The compiler's calls go to accesses.hpp instead.
+#elif defined(__SANITIZE_THREAD__)
 #define ON_HOST_TSAN 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
