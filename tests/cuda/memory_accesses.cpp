@@ -66,21 +66,17 @@ template <class... parts> void count_step(ct::run_options const& options) {
   losses_of(t, 1);
 }
 using small_gpt = gpt<1, 2, 128, 256, 64, 2>;
-using small_llama = ct::task<ct::llama{.layers = 1,
-                                       .heads = 4,
-                                       .key_value_heads = 2,
-                                       .width = 128,
-                                       .hidden = 256,
-                                       .vocabulary = 256,
-                                       .context = 64},
-                             ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+using small_llama = ct::task<
+    ct::llama{
+        .layers = 1, .heads = 4, .key_value_heads = 2, .width = 128, .hidden = 256, .vocabulary = 256, .context = 64},
+    ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
 // In 16-bit precisions, these kernels have elements in fp32 beside 8 elements of 16 bits: weights of norms and their
-// gradients, rows of an embedding's gradient, and rotary tables. A thread reads its 8 fp32 elements in two accesses, and
-// each of both touches all sectors. (They could be read by 4; then the accesses to 16-bit elements have 8 bytes.)
+// gradients, rows of an embedding's gradient, and rotary tables. A thread reads its 8 fp32 elements in two accesses,
+// and each of both touches all sectors. (They could be read by 4; then the accesses to 16-bit elements have 8 bytes.)
 std::vector<std::string> const with_fp32_beside_16_bits{
-    "elements_kernel",  "embedding_gradient_kernel", "held_layer_norm_gradient_kernel", "layer_norm_kernel",
-    "rms_norm_kernel", "rms_norm_gradient_kernel"};
+    "elements_kernel",   "embedding_gradient_kernel", "held_layer_norm_gradient_kernel",
+    "layer_norm_kernel", "rms_norm_kernel",           "rms_norm_gradient_kernel"};
 
 } // namespace
 
@@ -94,17 +90,13 @@ TEST_CASE("the counts of planted accesses") {
   CHECK(words(0, 2) == figures{8 + 4, 4 + 4});
   CHECK(words(0, 32) == figures{32 + 4, 4 + 4});
   CHECK(words(7, 0) == figures{1 + 4, 1 + 4});
-  auto const shared_words = [&](int distance) {
-    return cost_of(true, &read_shared_words_kernel, distance, to.data);
-  };
+  auto const shared_words = [&](int distance) { return cost_of(true, &read_shared_words_kernel, distance, to.data); };
   CHECK(shared_words(1) == figures{33 + 1, 33 + 1});
   CHECK(shared_words(0) == figures{33 + 1, 33 + 1});
   CHECK(shared_words(2) == figures{33 + 2, 33 + 1});
   CHECK(shared_words(32) == figures{33 + 32, 33 + 1});
   CHECK(shared_words(33) == figures{33 + 1, 33 + 1});
-  auto const shared_packs = [&](int distance) {
-    return cost_of(true, &read_shared_packs_kernel, distance, to.data);
-  };
+  auto const shared_packs = [&](int distance) { return cost_of(true, &read_shared_packs_kernel, distance, to.data); };
   auto const dense = shared_packs(1), spread = shared_packs(2);
   CHECK(dense.cost == dense.least);
   CHECK(spread.least == dense.least);

@@ -26,7 +26,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 ///
 /// The files are written to a hidden temporary directory beside the target and synced to disk. The last file is the
 /// manifest (lengths and checksums). Then the temporary directory replaces the target (see io/directory_replace.hpp).
-/// If anything fails before the replacement, the target is unchanged and the temporary directory is removed.
+/// If anything fails before the replacement, the target's files are unchanged (at most a mark is added) and the
+/// temporary directory is removed.
 class directory_writer {
 public:
   /// How the new directory replaces the old one. `yes`: by an atomic exchange of names or, if the file system does not
@@ -34,8 +35,8 @@ public:
   enum class exchange { yes, no };
 
   /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
-  /// parent directories. If an interrupted save left '.<name>.previous', and that directory does not exist or is empty,
-  /// restores it first.
+  /// parent directories. If an interrupted save left '.<name>.previous', and the target does not exist or is empty,
+  /// restores the target from it first. Removes the temporary directories that interrupted saves to the target left.
   /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` does not end
   /// in a name or contains a NUL byte, if `path` is a link to a directory that does not exist and was not restored, if
   /// `path` is or contains the working directory, or if a parent directory or the temporary directory cannot be
@@ -66,8 +67,8 @@ public:
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
   /// is in progress, if the save fails, or if the parent directory cannot be synced after the replacement. A failed
-  /// save leaves the target unchanged; if neither the second of two renames nor the undoing of the first succeeds, the
-  /// target is left as '.<name>.previous', where readers find it.
+  /// save leaves the target unchanged, except that the target is left as '.<name>.previous', where readers find it, if
+  /// neither the second of two renames nor the undoing of the first succeeds.
   [[gnu::cold]] void commit();
 
 private:
@@ -93,10 +94,10 @@ private:
   /// empty: the directory has a valid mark and a manifest.
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
-  /// Restores '.<name>.previous' if a save was interrupted between its two renames; removes it if a save was
-  /// interrupted after them (the target has a manifest), or if it is empty or holds only an incomplete mark. Keeps it
-  /// if the target exists without a manifest and is not empty: `check_replaceable` may refuse that target. Keeps any
-  /// other directory of that name that has no valid mark.
+  /// Renames '.<name>.previous' to the target if it has a valid mark and a manifest, and the target has no manifest: a
+  /// save was interrupted between its two renames. If the target is not empty, this fails and keeps both. Otherwise,
+  /// removes '.<name>.previous' if it has a valid mark, is empty or holds only an incomplete mark. Keeps any other
+  /// directory of that name.
   [[gnu::cold]] void recover();
 
   /// Creates the temporary directory, locks it if the file system has locks, and marks it. Throws `error` if the
@@ -115,15 +116,16 @@ private:
   /// Throws `error` if no save is in progress, if `name` is not a `valid_file_name`, or if it was used before.
   [[gnu::cold]] void check_name(std::string_view name) const;
 
-  /// Writes one file, with any name, and adds it to the manifest. If that fails, discards the save and rethrows.
+  /// Writes one file, without checking its name, and adds it to the manifest. If that fails, discards the save and
+  /// rethrows.
   [[gnu::cold]] void put(std::string const& name, filler const& fill);
 
   /// Replaces the target with the temporary directory, removes the directory `old`, and ends the save. Throws `error`
-  /// if that fails, or if the parent directory cannot be synced.
+  /// if the replacement fails, or if the parent directory cannot be synced; ignores a failed removal.
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
-  /// another writer has saved since the check. Renames any other directory to `kept_name`.
+  /// another writer has saved since the check. Gives any other directory a kept name (`kept_name`).
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old

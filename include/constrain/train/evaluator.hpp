@@ -64,13 +64,13 @@ public:
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels label_kind = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
-    auto const batches = detail::count_batches(ports, inputs, labels);
+    auto const micro_batches = detail::count_micro_batches(ports, inputs, labels);
     auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
                                            engine::template needs<typename entries::evaluate>);
     synchronize();
-    ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(batches), inputs, labels);
+    ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(micro_batches), inputs, labels);
     detail::evaluation_sums sum;
-    for (std::size_t i = 0; i < batches; ++i)
+    for (std::size_t i = 0; i < micro_batches; ++i)
       evaluate_micro_batch(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
                            detail::micro_batch_of(ports, port_kind::label, b.every_label(), i), sum);
     return result_of(sum);

@@ -53,17 +53,17 @@ std::size_t first_invalid(plan_port const& port, array_view values);
 /// labels (not `ignored_label`); for any other port, the number of elements.
 std::int64_t check_values(char const* caller, plan_port const& port, array_view values);
 
-/// Calls `check_values` for every port of `kind`. Returns the result for the first of these ports.
+/// Calls `check_values` for every port of `kind`. Returns the result for the first of these ports; 0 if there is none.
 std::int64_t check_all_values(char const* caller, plan_ports ports, port_kind kind, array_list const& arrays);
 
-/// Calls `check_types` for the arrays passed to `evaluate`, and returns the number of micro-batches in them; `ports`
-/// describe one micro-batch. Also throws `error` unless all arrays hold the same number of complete micro-batches, at
-/// least 1.
-[[gnu::cold]] std::size_t count_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
+/// Calls `check_types` for the arrays passed to `evaluate`, and returns the number of micro-batches in them. `ports`:
+/// the ports of one micro-batch. Also throws `error` unless all arrays hold the same number of complete micro-batches,
+/// at least 1.
+[[gnu::cold]] std::size_t count_micro_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// Throws `error` if the labels should be the next tokens, but are the tokens themselves: every valid label equals the
-/// input at its position, and in a sequence (of `tokens` tokens) two consecutive valid labels differ. Without two such
-/// labels, there is no error: equal tokens look the same shifted or not.
+/// For labels that should be the next tokens: throws `error` if they are the input tokens themselves: every valid label
+/// equals the input at its position, and in a sequence (of `tokens` tokens) two consecutive valid labels differ.
+/// Without two such labels, there is no error: equal tokens look the same shifted or not.
 void check_shifted(char const* caller, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 
@@ -71,10 +71,11 @@ void check_shifted(char const* caller, std::span<std::int32_t const> inputs, std
 /// `ignored_label`.
 [[gnu::cold]] void check_shiftable(char const* caller, plan_ports ports);
 
-/// Throws the error for labels::shift with an objective whose labels are not the next tokens.
+/// Throws the error for labels::shift where the labels are not the next tokens of the model's only input.
 [[noreturn, gnu::cold]] void refuse_shift(char const* caller);
 
-/// Labels shifted by one token in each sequence of `tokens` tokens. The last label of a sequence is `ignored_label`.
+/// `labels` shifted to the left by one token in each sequence of `tokens` tokens: element i is labels[i + 1]. The last
+/// label of a sequence is `ignored_label`.
 std::vector<std::int32_t> shifted(std::span<std::int32_t const> labels, std::int64_t tokens);
 
 } // namespace constrain::detail

@@ -257,29 +257,30 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* caller, plan_ports po
   return first;
 }
 
-/// Throws the error for an array that holds more or fewer than `batches` micro-batches, the number in the first array.
+/// Throws the error for an array that holds more or fewer than `micro_batches` micro-batches, the number in the first
+/// array.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_count(plan_port const& port, std::size_t size,
-                                                           std::size_t batches) {
-  auto const needed = batches * static_cast<std::size_t>(port.elements);
+                                                           std::size_t micro_batches) {
+  auto const needed = micro_batches * static_cast<std::size_t>(port.elements);
   bool const plain_label = is_plain(port) && port.kind == port_kind::label;
   throw error(
       {"evaluate: ", plain_label ? "the array of labels" : name_in_errors(port), " has ", counted(size, "element"),
-       ", but must have ", needed, " for the inputs' ", counted(batches, "micro-batch"), "; pass ", needed,
+       ", but must have ", needed, " for the inputs' ", counted(micro_batches, "micro-batch"), "; pass ", needed,
        plain_label && port.ignorable ? concat({", with ", ignored_label, " where an input has no label"}) : ""});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_batches(plan_ports ports, array_list const& inputs,
-                                                         array_list const& labels) {
+[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_micro_batches(plan_ports ports, array_list const& inputs,
+                                                               array_list const& labels) {
   check_types("evaluate", ports, port_kind::input, inputs);
   check_types("evaluate", ports, port_kind::label, labels);
-  std::size_t batches = 0, next_input = 0, next_label = 0;
+  std::size_t micro_batches = 0, next_input = 0, next_label = 0;
   for (auto const& port : ports) {
     if (port.kind == port_kind::result) continue;
     auto const size = port.kind == port_kind::input ? inputs[next_input++].size() : labels[next_label++].size();
     auto const micro_batch_elements = static_cast<std::size_t>(port.elements);
-    if (batches == 0) {
-      batches = size / micro_batch_elements;
-      if (batches != 0 && size % micro_batch_elements == 0) continue;
+    if (micro_batches == 0) {
+      micro_batches = size / micro_batch_elements;
+      if (micro_batches != 0 && size % micro_batch_elements == 0) continue;
       bool const pads = is_plain(port) && std::all_of(ports.begin(), ports.end(), [](plan_port const& p) {
                           return p.kind != port_kind::label || p.ignorable;
                         });
@@ -288,9 +289,9 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* caller, plan_ports po
                    micro_batch_elements, "; pass complete micro-batches",
                    pads ? ", the last one padded with any token and ignored labels" : ""});
     }
-    if (size != batches * micro_batch_elements) refuse_count(port, size, batches);
+    if (size != micro_batches * micro_batch_elements) refuse_count(port, size, micro_batches);
   }
-  return batches;
+  return micro_batches;
 }
 
 CONSTRAIN_INLINE void check_shifted(char const* caller, std::span<std::int32_t const> inputs,

@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The first of the instruction sets below that this processor supports, named as in `instruction_set`. On processors
-/// other than x86-64, with compilers other than g++ and clang, and in code for AVX512-FP16, the result is
-/// `instruction_set`.
+/// The best of these instruction sets that this processor supports, named as in `instruction_set`: "avx512_bf16",
+/// "avx512", "avx2_fma", "avx2", "avx", "sse2". On processors other than x86-64, with compilers other than g++ and
+/// clang, and in code for AVX512-FP16, the result is `instruction_set`.
 inline char const* processor_instruction_set() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX512FP16__) // clang 14 cannot ask for AVX512-FP16
   __builtin_cpu_init();
@@ -23,7 +23,7 @@ inline char const* processor_instruction_set() noexcept {
 #endif
 }
 
-/// Number of processors that the calling thread may run on (its affinity mask); 1 if the mask cannot be read.
+/// Number of logical processors that the calling thread may run on (its affinity mask); 1 if the mask cannot be read.
 inline int available_processors() noexcept {
   cpu_set_t set;
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Pinned (page-locked) memory of the host: copies between this memory and a device run while the host continues.
+/// Pinned (page-locked) host memory: asynchronous copies between it and a device run while the host continues.
 class pinned_memory {
 public:
   /// `size`: bytes, at least 1. Throws `error` if CUDA fails.

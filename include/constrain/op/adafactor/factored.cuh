@@ -6,8 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The extents of a parameter: `matrices` matrices [rows, columns]; and the sizes of the arrays in its scratch memory,
-/// all fp64.
+/// The extents of a parameter: `matrices` matrices [rows, columns]; and the layout of the kernels' scratch memory,
+/// whose arrays are all fp64. In this file, `real` is the type in which the weights are updated and stored.
 struct adafactor_extents {
   std::int64_t matrices, rows, columns;
 
@@ -23,6 +23,7 @@ struct adafactor_extents {
     return max_parts < 1 ? 1 : max_parts < preferred_parts ? max_parts : preferred_parts;
   }
   constexpr std::int64_t all_rows() const { return matrices * rows; }
+  /// Elements of adafactor_arrays::column_sums, [matrices, parts, columns].
   constexpr std::int64_t column_sums() const { return matrices * parts() * columns; }
   /// Bytes of the scratch memory: the column sums, one mean per matrix, three values per row, and the rates.
   constexpr std::int64_t scratch() const { return 8 * (column_sums() + matrices + 3 * all_rows() + 2); }
@@ -63,8 +64,8 @@ template <int n, class real> struct adafactor_squares {
 
 } // namespace detail
 
-// Computes the new average of each row, and the sum of the squares of the row's weights; one warp per row of all
-// matrices, n elements per access.
+// Computes the new average of each row, and the sum of the squares of the row's weights; one warp for each row
+// of each matrix, n elements per access. `rows`: the rows of all matrices.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_rows_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -114,8 +115,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.mean[matrix] = sum / static_cast<double>(e.rows);
 }
 
-// Computes the factor of each row of the update, and the sum of the squares of the update's elements in the row. One
-// warp per row, n elements per access; blockIdx.y is the index of the matrix.
+// Computes the factor of each row of the update, and the sum of the squares of the update's elements in the row,
+// before clipping. One warp per row, n elements per access; blockIdx.y is the index of the matrix.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_squares_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -158,6 +159,7 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 namespace detail {
 
 /// Launches the six kernels of adafactor_factored. With packs, n is the number of elements in 16 bytes, otherwise 1.
+/// Throws `error` if a launch fails.
 template <int n, bool first_moment, class real>
 void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, adafactor_arrays<real> const& arrays) {
   constexpr int warps = cuda_threads / 32;
@@ -168,7 +170,7 @@ void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, a
   dim3 const row_grid(blocks(e.rows, warps), matrices);
   cuda_launch(context, dim3(blocks(e.all_rows(), warps)), cuda_threads, adafactor_rows_kernel<n, real>, arrays,
               e.all_rows(), e.columns);
-  // One launch sums the rows of all matrices. Each matrix has the same number of parts, so no part has rows of two
+  // One launch sums the columns of all matrices. Each matrix has the same number of parts, so no part has rows of two
   // matrices.
   cuda_launch(context, dim3(blocks(e.columns, 32 * n), parts), cuda_threads,
               column_sums_kernel<n, double, adafactor_squares<n, real>>,
@@ -185,7 +187,7 @@ void run_adafactor_factored(cuda_context& context, adafactor_extents const& e, a
 
 } // namespace detail
 
-/// Throws `error` if a parameter has more than 65535 matrices.
+/// Throws `error` if a launch fails, for example for a parameter with more than 65535 matrices.
 template <class optimizer, class architecture> struct kernel<op::adafactor_factored<optimizer>, cuda<architecture>> {
   using call_type = call_of<op::adafactor_factored<optimizer>>;
 

@@ -75,7 +75,7 @@ template <class stored> struct store_sum {
 };
 
 /// The ranges of the shards of `map` that one exchange sends to each rank: at most `slice` elements of each shard, from
-/// the shard's element `first` on.
+/// the shard's element `first` on. Rank r gets shard r % map.shards: there may be more ranks than shards.
 struct slice_of_shards {
   shard_map map;
   std::int64_t first, slice;
@@ -86,7 +86,8 @@ struct slice_of_shards {
   }
 };
 
-/// Sums y over the ranks on the device, in place and in rank order. `buffer`: the exchange buffer.
+/// All-reduce of y on the device, in place and in rank order. `buffer`: the exchange buffer. Throws `error` if CUDA or
+/// NCCL fails.
 template <class architecture, class stored>
 void all_reduce(cuda<architecture> device, call const& c, nccl_group& ranks, tensor<stored> y, tensor<stored> buffer) {
   auto const stream = c.parameters.context->stream();

@@ -42,16 +42,15 @@ template <class optimizer, class stored> struct guarded_moving_average_elements 
 template <class optimizer, class device> struct kernel<op::moving_average<optimizer>, device> {
   template <class stored>
   static void run(call const& c, tensor<stored const> weight, tensor<double const> norm_and_scale,
-                  tensor<std::uint8_t const> hyper, tensor<stored> average) {
-    auto const* const hyperparameters =
-        reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(hyper.data);
+                  tensor<std::uint8_t const> bytes, tensor<stored> average) {
+    auto const* const hyper = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(bytes.data);
     if constexpr (std::is_same_v<device, cpu>) {
       // The host reads the scale once: with the check in the loop, g++ does not vectorize the loop.
       if (norm_and_scale[1] == 0) return;
-      moving_average_elements<stored> const body{weight.data, detail::decay_of_update(*hyperparameters), average.data};
+      moving_average_elements<stored> const body{weight.data, detail::decay_of_update(*hyper), average.data};
       for_elements(device{}, c, average.count, body);
     } else {
-      guarded_moving_average_elements<optimizer, stored> const body{weight.data, norm_and_scale.data, hyperparameters,
+      guarded_moving_average_elements<optimizer, stored> const body{weight.data, norm_and_scale.data, hyper,
                                                                     average.data};
       for_elements(device{}, c, average.count, body);
     }

@@ -27,7 +27,7 @@ struct saved_configuration {
 
 /// Options of `trainer::save`.
 struct save_options {
-  /// The maximum size of the tensors in a file with weights, as Hugging Face's `max_shard_size`; 0: one file,
+  /// The maximum size of the tensors in a file with weights, like Hugging Face's `max_shard_size`; 0: one file,
   /// model.safetensors. If the weights are larger, they are written to model-00001-of-00003.safetensors and so on, with
   /// model.safetensors.index.json; a tensor larger than this has its own file. With several ranks, rank 0's value
   /// counts.
@@ -49,7 +49,7 @@ void check_max_shard_size(std::string_view owner, bytes max_shard_size);
 void check_field(std::string const& directory, std::string const& field, std::string const& saved,
                  std::string const& expected, std::string_view loader = "a trainer");
 
-/// The weights of a saved run, as views of the reader's memory. Throws `error` if the files are not valid.
+/// The weights of a saved run, as views of the reader's memory. Throws `error` if a file is missing or not valid.
 [[gnu::cold]] io::safetensors_files weights_of(io::directory_reader const& reader);
 
 /// A hash of all files of a saved run.
@@ -61,22 +61,22 @@ void check_field(std::string const& directory, std::string const& field, std::st
 /// in the directory stays intact until the new one is complete. Creates missing parent directories. `list`, `memory`:
 /// the trainer's parameters and arena. `format`: how other programs store the weights. `c` is saved too, and `load_run`
 /// checks it. `group`: the ranks that together hold the tensors. Throws the same `error` on every rank if
-/// `options.max_shard_size` is negative, if two tensors have the same name in files, if the directory exists and
-/// belongs to another user, or is neither empty nor saved by this library, or if a file cannot be written. Collective
-/// over `world`.
+/// `options.max_shard_size` is negative, if two tensors would have the same name in the files, if the directory exists
+/// and belongs to another user, or is neither empty nor saved by this library, or if a file cannot be written.
+/// Collective over `world`.
 void save_run(std::string const& directory, save_options const& options, parameter_list const& list,
               weight_format const& format, saved_configuration const& c, training_state const& s, arena& memory,
               communicator& world, communicator& group);
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
-/// the first byte is copied; `ranks` lets the ranks agree that all checks passed. Throws `error` if the directory is
-/// missing or damaged, if its format version, configuration or tensors differ from the expected ones, or if its
+/// the first byte is copied; through `ranks`, all ranks agree that all checks passed. Throws `error` if the directory
+/// is missing or damaged, if its format version, configuration or tensors differ from the expected ones, or if its
 /// training state or a setting is out of range. `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this
 /// function within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);
-/// `load_run` within an `agreement` over `world`: throws on all ranks if loading fails on one. Other arguments: as
+/// `load_run` within an `agreement` over `world`: throws on all ranks if a check fails on any rank. Other arguments: as
 /// above. Collective.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,

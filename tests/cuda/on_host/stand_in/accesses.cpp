@@ -86,12 +86,12 @@ void start_block(on_host::kernel_symbols const& kernel, void const* dynamic, std
 }
 void end_block(on_host::kernel_symbols const& kernel) {
   counts = false;
-  std::stable_sort(accesses.begin(), accesses.end(),
-                   [](auto const& a, auto const& b) { return std::tie(a.code, a.thread) < std::tie(b.code, b.thread); });
+  std::stable_sort(accesses.begin(), accesses.end(), [](auto const& a, auto const& b) {
+    return std::tie(a.code, a.thread) < std::tie(b.code, b.thread);
+  });
   for (std::size_t i = 1; i < accesses.size(); ++i) {
     auto const& before = accesses[i - 1];
-    if (accesses[i].code == before.code && accesses[i].thread == before.thread)
-      accesses[i].number = before.number + 1;
+    if (accesses[i].code == before.code && accesses[i].thread == before.thread) accesses[i].number = before.number + 1;
   }
   auto const key = [](access const& a) { return std::tuple(a.code, a.is_shared, a.warp(), a.number); };
   std::sort(accesses.begin(), accesses.end(), [&](auto const& a, auto const& b) { return key(a) < key(b); });
@@ -111,15 +111,13 @@ void add(void const* code, void const* address, std::size_t bytes) {
   auto const at = reinterpret_cast<std::uintptr_t>(address);
   for (auto const& r : ranges)
     if (at >= r.begin && at < r.end)
-      accesses.push_back({reinterpret_cast<std::uintptr_t>(code), at, threadIdx.x, 0, static_cast<std::uint16_t>(bytes),
-                          r.is_shared});
+      accesses.push_back(
+          {reinterpret_cast<std::uintptr_t>(code), at, threadIdx.x, 0, static_cast<std::uint16_t>(bytes), r.is_shared});
 }
 
 } // namespace
 
-void on_host::count_access(void const* address, std::size_t bytes) {
-  add(__builtin_return_address(0), address, bytes);
-}
+void on_host::count_access(void const* address, std::size_t bytes) { add(__builtin_return_address(0), address, bytes); }
 void on_host::count_accesses() {
   all.clear();
   block::when_started = &start_block;
@@ -127,13 +125,12 @@ void on_host::count_accesses() {
 }
 std::vector<on_host::accesses_of_place> on_host::counted_accesses() {
   std::vector<accesses_of_place> result;
-  for (auto const& [where, t] : all)
-    result.push_back({where.kernel->name, where.is_shared, where.code, t});
+  for (auto const& [where, t] : all) result.push_back({where.kernel->name, where.is_shared, where.code, t});
   return result;
 }
 
 extern "C" {
-#define ON_HOST_ACCESS(name, bytes) \
+#define ON_HOST_ACCESS(name, bytes)                                                                                    \
   void name(void* address) { add(__builtin_return_address(0), address, bytes); }
 ON_HOST_ACCESS(__tsan_read1, 1)
 ON_HOST_ACCESS(__tsan_read2, 2)

@@ -1,6 +1,7 @@
 #pragma once
 
-// Counts the memory accesses of kernels, warp by warp (accesses.cpp). The program is compiled with -fsanitize=thread and
+// Counts the memory accesses of kernels, warp by warp (accesses.cpp). The program is compiled with -fsanitize=thread
+// and
 // -DON_HOST_COUNTS_ACCESSES, and accesses.cpp and the linker without -fsanitize=thread: the compiler puts a call before
 // every access, and accesses.cpp has the functions that are called, instead of ThreadSanitizer.
 
