@@ -89,8 +89,8 @@ void check_case(std::int64_t tokens, int number, int width, int type) {
 
 } // namespace
 
-// With CONSTRAIN_EXHAUSTIVE, every number of tokens from 1 to 257 in all 8 cases; nine consecutive numbers have each case
-// in all widths and types. Sanitizers check one case for each number of tokens; 72 consecutive numbers have all.
+// With CONSTRAIN_EXHAUSTIVE, every number of tokens from 1 to 257 in all 8 cases; nine consecutive numbers have each
+// case in all widths and types. Sanitizers check one case for each number of tokens; 72 consecutive numbers have all.
 TEST_CASE("flash attention of every number of tokens") {
   if (std::getenv("CONSTRAIN_EXHAUSTIVE") == nullptr) return;
   for (int tokens = 1; tokens <= 257; ++tokens) {

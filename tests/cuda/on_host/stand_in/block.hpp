@@ -68,7 +68,8 @@ public:
     work_ = nullptr;
     if (when_ended != nullptr) when_ended(work.symbols);
   }
-  /// If not null, called before the first thread of each block runs, with its dynamic shared memory, and after the last.
+  /// If not null, called before the first thread of each block runs, with its dynamic shared memory, and after the
+  /// last.
   static inline void (*when_started)(kernel_symbols const& kernel, void const* shared, std::size_t bytes) = nullptr;
   static inline void (*when_ended)(kernel_symbols const& kernel) = nullptr;
 
