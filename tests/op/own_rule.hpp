@@ -43,7 +43,7 @@ template <> struct constrain::kernel<constrain::test::normalized_momentum_op, co
                   constrain::tensor<real const> momentum, constrain::tensor<double const> count,
                   constrain::tensor<real> new_weight, constrain::tensor<real> new_momentum,
                   constrain::tensor<double> new_count) {
-    auto const& h = constrain::op::hyperparameters_of<test::normalized_momentum, real>(bytes).decays(c.options.decays);
+    auto const& h = constrain::op::hyperparameters_of<test::normalized_momentum, real>(bytes).choose(c.options.decays);
     double squares = 0;
     for (std::int64_t i = 0; i < weight.count; ++i) {
       new_momentum[i] = real(h.momentum) * momentum[i] + gradient[i] * static_cast<real>(norm_and_scale[1]);

@@ -15,12 +15,12 @@ struct deferred_sum {
   int line = 0, called_from = 0;
 };
 
-/// Rewrites calls whose outputs are sums over rows, and appends the sums of their parts later: deferred sums.
+/// Rewrites calls with outputs that are sums over rows, and appends the sums of their parts later: deferred sums.
 class deferred_sums {
 public:
   constexpr explicit deferred_sums(program const& p) : p_(p) {}
 
-  /// Whether the node n is a call that sums rows, and all these sums are gradients.
+  /// Whether the node n is a call with outputs that are sums over rows, all of which are gradients.
   constexpr bool sums_gradients(node const& n) const {
     if (n.kind != node_kind::call || n.op->row_sums == 0) return false;
     for (int j = 0; j < n.outputs.size(); ++j)
@@ -73,7 +73,8 @@ private:
 /// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
 /// (`op_info::row_sums`) and appends the sums of the parts of all gradients next to each other, before the beginning or
 /// end of a loop, before the first node that reads a gradient or writes one of these gradients, or at the end of the
-/// program. The device merges these calls into one launch. A program that would become too large does not change.
+/// program. The device merges as many of these calls as possible into one launch. A program that would become too large
+/// does not change.
 constexpr program sum_parts_together(program const& p) {
   if (!p.failure.ok()) return p;
   auto out = without_nodes(p);

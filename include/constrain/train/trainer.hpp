@@ -51,7 +51,7 @@ public:
   static constexpr double flops = entries::work.flops;                           // of one step on one rank
   static constexpr double bytes_moved = entries::work.bytes_moved;               // by kernels, in one step on one rank
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step on one rank
-  static constexpr std::int64_t collectives = entries::work.collectives;         // data exchanges in one step
+  static constexpr std::int64_t collectives = entries::work.collectives;         // calls of collectives in one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // in one step
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
@@ -136,7 +136,7 @@ public:
   /// A view of the last step's gradient of a parameter, before clipping. With precision::fp16, `copy_to` divides by the
   /// loss scale of that step, and `copy_from` multiplies by this scale. Throws `error` for an unknown or frozen
   /// parameter, with optimizer::in_backward, before the first step, after a load, and after evaluate, predict or
-  /// generate, which reuse the gradients' memory.
+  /// generate, which reuse the gradients' memory; a step that throws may reuse it too.
   tensor_view gradient(std::string_view name) const {
     synchronize();
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
@@ -166,16 +166,16 @@ public:
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
   /// replaces an existing one. Creates missing parent directories. Hugging Face Transformers can load the directory if
   /// the model is bert, gpt2 or llama. With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several
-  /// files. Throws `error` on all ranks if a file cannot be written, if the directory exists and is neither empty nor
-  /// saved by this library and user, or if `.max_shard_size` is negative.
+  /// files. Throws `error` on all ranks if a file cannot be written, if an existing directory belongs to another user,
+  /// or is neither empty nor saved by this library, or if `.max_shard_size` is negative.
   void save(std::string const& directory, save_options const& options = {}) const {
     synchronize();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
              *ranks_.storage_group);
   }
   /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
-  /// with nothing changed, if the directory is damaged, was saved with a different configuration, or has a value out of
-  /// range, such as a setting that `set` refuses; the error names the field.
+  /// with nothing changed, if the directory is missing or damaged, was saved with a different configuration, or has a
+  /// value out of range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     synchronize();
     state_ =
@@ -199,10 +199,11 @@ public:
     return result;
   }
 
-  /// Loads the newest run saved in directory/step-<n> or, if none exists, the run saved in the directory itself. All
-  /// ranks load the same run. Returns false if no saved run exists. If a run cannot be loaded, rank 0 prints the error
-  /// to `log` (null: silent), and the next older run is tried. Throws the error of `load` if no run can be loaded, or
-  /// an `error` if ranks have saved runs but no run is on all ranks, or if the directory cannot be listed.
+  /// Loads the newest run in directory/step-<n> that all ranks have or, if no rank has one, the run saved in the
+  /// directory itself. All ranks load the same run. Returns false if no saved run exists. If a run cannot be loaded,
+  /// rank 0 prints the error to `log` (null: silent), and the next older run is tried. Throws the error of `load` if no
+  /// run can be loaded, or an `error` if some ranks have saved runs but no run is on all ranks, or if the directory
+  /// cannot be listed.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
@@ -284,7 +285,8 @@ private:
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }
 
-  /// For checked mode: whether the loss scale can still fall, so that an overflow of scaled gradients skips the step.
+  /// For checked mode: whether the loss scale can still fall. If it can, an overflow of scaled gradients only skips the
+  /// step; otherwise, it is an error.
   bool may_overflow() const {
     if constexpr (scales_loss)
       return run_.checked && tensors().setting(detail::loss_scale_setting.name) > detail::smallest_loss_scale;

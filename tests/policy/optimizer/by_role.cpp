@@ -135,7 +135,7 @@ TEST_CASE("by_role: a field `base` may be of any type") {
 
 TEST_CASE("an optimizer with a rule decides itself which weights decay") {
   ct::op::step_hyperparameters<with_a_rule, float> const h({.base = {.weight_decay = 0.5f}}, {1});
-  CHECK(h.decays(false).base.weight_decay == 0.5f);
+  CHECK(h.choose(false).base.weight_decay == 0.5f);
 }
 
 TEST_CASE("by_role: biases and norms do not decay in an optimizer inside an element-wise one") {

@@ -205,7 +205,7 @@ private:
                    tensor<real const> row, tensor<real const> column, tensor<real const> average,
                    tensor<real> new_weight, tensor<real> new_row, tensor<real> new_column, tensor<real> factor,
                    tensor<real> new_average) {
-    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.decays);
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).choose(c.options.decays);
     auto const columns = weight.features(), matrices = column.count / columns, rows = row.count / matrices;
     auto const matrix = [=](std::int64_t k) -> detail::adafactor_matrix<real> {
       return {gradient.data + k * rows * columns,
@@ -254,7 +254,7 @@ private:
                    tensor<double const> norm_and_scale, tensor<std::uint8_t const> bytes, tensor<real const> weight,
                    tensor<real const> squares, tensor<real const> average, tensor<real> new_weight,
                    tensor<real> new_squares, tensor<real> new_average) {
-    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).decays(c.options.decays);
+    auto const& h = op::hyperparameters_of<optimizer, real>(bytes).choose(c.options.decays);
     auto const scale = static_cast<real>(norm_and_scale[1]), epsilon = static_cast<real>(h.epsilon1);
     auto const beta2 = static_cast<real>(h.beta2);
     for_elements(weight.count, [=](std::int64_t i) {

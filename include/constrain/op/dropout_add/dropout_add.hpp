@@ -23,10 +23,10 @@ struct dropout_add_layer_norm {
   static constexpr unsigned in_place = 0b11;
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
-    operand_types without_rate;
+    operand_types without_probability;
     for (int i = 0; i < in.size(); ++i)
-      if (i != 2) without_rate.push_back(in[i]);
-    return add_layer_norm::infer(without_rate, o);
+      if (i != 2) without_probability.push_back(in[i]);
+    return add_layer_norm::infer(without_probability, o);
   }
 };
 

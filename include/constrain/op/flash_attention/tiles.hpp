@@ -19,14 +19,14 @@ constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   return multiple;
 }
 
-/// Sizes of flash attention's tiles. Scores are stored transposed, [keys, queries], so that operations on queries
-/// vectorize.
+/// Sizes of flash attention's tiles, and functions that apply the mask to them. Scores are stored transposed, [keys,
+/// queries], so that operations on queries vectorize.
 template <class accumulate> struct flash_tile {
   // Queries per panel. The softmax processes one panel at a time. Queries are columns of the scores and rows of dq.
   static constexpr std::int64_t panel =
       least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
   static constexpr std::int64_t keys = 64;                          // keys per tile
-  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // features of a head in a chunk
+  static constexpr std::int64_t columns = 512 / sizeof(accumulate); // maximum features of a head in a chunk
 
   /// `count` rounded up to a multiple of `multiple`.
   static constexpr std::int64_t round_up(std::int64_t count, std::int64_t multiple) {

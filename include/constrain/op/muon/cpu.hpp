@@ -55,7 +55,7 @@ template <class optimizer> struct kernel<op::muon<optimizer>, cpu> {
                   tensor<double const> norm_and_scale, tensor<std::uint8_t const> hyper, tensor<real const> weight,
                   tensor<real const> momentum, tensor<real> new_weight, tensor<real> new_momentum, tensor<real> scratch,
                   tensor<real> gram, tensor<real> polynomial) {
-    auto const h = op::hyperparameters_of<optimizer, real>(hyper).decays(c.options.decays);
+    auto const h = op::hyperparameters_of<optimizer, real>(hyper).choose(c.options.decays);
     auto const scale = static_cast<real>(norm_and_scale[1]);
     auto x = new_weight, next = scratch;
     for_elements(x.count, [=](std::int64_t i) {

@@ -60,7 +60,7 @@ template <class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_momentum_kernel(detail::muon_arrays<real> arrays, op::step_hyperparameters<optimizer, real> const* hyper) {
   __shared__ block_reduction<double>::memory shared;
-  auto const& h = hyper->decays(arrays.decays);
+  auto const& h = hyper->choose(arrays.decays);
   auto const scale = static_cast<real>(arrays.norm_and_scale[1]), share = h.share;
   bool const nesterov = h.nesterov;
   auto const parts = static_cast<std::int64_t>(gridDim.x), part = static_cast<std::int64_t>(blockIdx.x);
@@ -112,7 +112,7 @@ template <class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_weight_kernel(detail::muon_arrays<real> arrays, real* new_weight, std::int64_t rows, std::int64_t columns,
                        op::step_hyperparameters<optimizer, real> const* hyper) {
-  auto const& h = hyper->decays(arrays.decays);
+  auto const& h = hyper->choose(arrays.decays);
   auto const rate = static_cast<real>(h.learning_rate(rows, columns)), keep = h.keep;
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
   CT_KEEP_LOOP

@@ -68,7 +68,7 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
     if (norm_and_scale[1] == 0) return; // the gradient norm is not finite: skip the update
     void* const data[] = {state.data...};
     auto const& hyperparameters = constrain::op::hyperparameters_of<optimizer, stored>(hyper);
-    block_update<stored> const u{hyperparameters.decays(c.options.decays), hyperparameters.step,
+    block_update<stored> const u{hyperparameters.choose(c.options.decays), hyperparameters.step,
                                  static_cast<stored>(norm_and_scale[1])};
 
     auto const elements = weight.shape().elements();

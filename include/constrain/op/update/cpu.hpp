@@ -12,7 +12,7 @@ template <class optimizer> struct kernel<op::update<optimizer>, cpu> {
                   states... state) {
     if (norm_and_scale[1] == 0) return; // the gradient norm is not finite: skip the update
     auto const& hyperparameters = op::hyperparameters_of<optimizer, stored>(hyper);
-    auto const prepared = hyperparameters.decays(c.options.decays);
+    auto const prepared = hyperparameters.choose(c.options.decays);
     auto const step = hyperparameters.step;
     auto const scale = static_cast<stored>(norm_and_scale[1]);
     for_elements(weight.count, [=](std::int64_t i) {

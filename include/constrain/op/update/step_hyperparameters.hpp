@@ -50,8 +50,8 @@ template <class optimizer, class real> struct step_hyperparameters : base_hyperp
     }
   }
 
-  /// The hyperparameters with weight decay if `with_decay`, otherwise without.
-  CT_HOST_DEVICE prepared const& decays(bool with_decay) const { return with_decay ? decaying : other; }
+  /// The hyperparameters with weight decay if `with_decay`, otherwise without it.
+  CT_HOST_DEVICE prepared const& choose(bool with_decay) const { return with_decay ? decaying : other; }
 
 private:
   /// Sets the weight decay to 0; if `includes_base`, also in the hyperparameters of the base optimizer.
