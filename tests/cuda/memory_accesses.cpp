@@ -7,12 +7,10 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -29,6 +27,12 @@ static __global__ void read_shared_words_kernel(int distance, float* to) {
   for (int i = 0; i < 33; ++i) words[i * 32 + static_cast<int>(threadIdx.x)] = 1;
   __syncthreads();
   to[threadIdx.x] = words[distance * static_cast<int>(threadIdx.x)];
+}
+/// Thread i reads `n` elements in packs.
+template <int n> static __global__ void read_pack_kernel(float const* from, float* to) {
+  float values[n];
+  ct::load_pack(from + n * threadIdx.x, values);
+  to[threadIdx.x] = values[0] + values[n - 1];
 }
 /// Thread i reads 16 bytes of shared memory, 16 * distance * i bytes from the beginning.
 static __global__ void read_shared_packs_kernel(int distance, float* to) {
@@ -71,12 +75,35 @@ using small_llama = ct::task<
         .layers = 1, .heads = 4, .key_value_heads = 2, .width = 128, .hidden = 256, .vocabulary = 256, .context = 64},
     ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
-// In 16-bit precisions, these kernels have elements in fp32 beside 8 elements of 16 bits: weights of norms and their
-// gradients, rows of an embedding's gradient, and rotary tables. A thread reads its 8 fp32 elements in two accesses,
-// and each of both touches all sectors. (They could be read by 4; then the accesses to 16-bit elements have 8 bytes.)
-std::vector<std::string> const with_fp32_beside_16_bits{
-    "elements_kernel",   "embedding_gradient_kernel", "held_layer_norm_gradient_kernel",
-    "layer_norm_kernel", "rms_norm_kernel",           "rms_norm_gradient_kernel"};
+// In 16-bit precisions, these kernels read elements of fp32 beside packs of 8 elements of 16 bits: weights of norms, rows
+// of an embedding's gradient, and rotary tables. A thread reads its 8 fp32 elements in two accesses, and each of both
+// touches all sectors. (With packs of 4, it would not; then the accesses to elements of 16 bits have 8 bytes.) The
+// limits are what was counted.
+std::map<std::string, double> const with_fp32_beside_16_bits{
+    {"elements_kernel", 1.12},   {"embedding_gradient_kernel", 1.75}, {"held_layer_norm_gradient_kernel", 1.51},
+    {"layer_norm_kernel", 1.57}, {"rms_norm_kernel", 1.40},           {"rms_norm_gradient_kernel", 1.36}};
+
+/// The cost of the sums of the columns of a matrix [64, columns], read by n elements.
+template <int n, class real> void check_column_sums(std::int64_t columns) {
+  planted::stream const on;
+  planted::device_array<real> x(static_cast<std::size_t>(64 * columns)), sums(static_cast<std::size_t>(2 * columns));
+  ct::elements_of_matrix<n, real, real> const f{x.data, columns};
+  on_host::count_accesses();
+  planted::start(on, dim3(static_cast<unsigned>((columns + 32 * n - 1) / (32 * n)), 2), ct::cuda_threads,
+                 &ct::column_sums_kernel<n, real, ct::elements_of_matrix<n, real, real>>, f, ct::row_partition(64, 2),
+                 columns, sums.data);
+  cudaDeviceSynchronize();
+  for (auto const& place : on_host::counted_accesses()) {
+    CAPTURE(place.is_shared);
+    CHECK(place.totals.cost == place.totals.least);
+  }
+}
+
+void print(char const* memory, char const* unit, std::map<std::string, on_host::access_totals> const& all) {
+  for (auto const& [kernel, t] : all)
+    std::printf("%-32s %6lld requests to %s, %6lld %s, %.3f of the least\n", kernel.c_str(),
+                static_cast<long long>(t.requests), memory, static_cast<long long>(t.cost), unit, t.ratio());
+}
 
 } // namespace
 
@@ -96,6 +123,10 @@ TEST_CASE("the counts of planted accesses") {
   CHECK(shared_words(2) == figures{33 + 2, 33 + 1});
   CHECK(shared_words(32) == figures{33 + 32, 33 + 1});
   CHECK(shared_words(33) == figures{33 + 1, 33 + 1});
+  auto const* const packs = static_cast<float const*>(from.data);
+  CHECK(cost_of(false, &read_pack_kernel<2>, packs, to.data) == figures{8 + 4, 8 + 4});
+  CHECK(cost_of(false, &read_pack_kernel<4>, packs, to.data) == figures{16 + 4, 16 + 4});
+  CHECK(cost_of(false, &read_pack_kernel<8>, packs, to.data) == figures{32 + 32 + 4, 16 + 16 + 4}); // in two accesses
   auto const shared_packs = [&](int distance) { return cost_of(true, &read_shared_packs_kernel, distance, to.data); };
   auto const dense = shared_packs(1), spread = shared_packs(2);
   CHECK(dense.cost == dense.least);
@@ -107,22 +138,32 @@ TEST_CASE("memory accesses of a step") {
   on_host::count_accesses();
   count_step<small_gpt, ct::precision::bf16>({.clip_norm = 1, .dropout = 0.1});
   count_step<small_llama, ct::precision::fp16, ct::optimizer::quantized<ct::optimizer::adamw>>({});
+  for (auto const& place : on_host::counted_accesses()) {
+    CAPTURE(place.kernel);
+    CAPTURE(place.is_shared);
+    CAPTURE(place.totals.cost);
+    CAPTURE(place.totals.least);
+    // Its threads skip iterations, so that accesses of different iterations are one request.
+    bool const is_exact = place.kernel != "embedding_gradient_kernel";
+    if (place.is_shared && is_exact) CHECK(place.totals.cost == place.totals.least);
+    if (!place.is_shared && !with_fp32_beside_16_bits.contains(place.kernel)) CHECK(place.totals.ratio() <= 1.1);
+  }
   auto const global = by_kernel(false), shared = by_kernel(true);
   CHECK(global.size() >= 20);
   CHECK(shared.size() >= 11);
-  for (auto const& [kernel, t] : global) {
-    std::printf("%-32s %6lld requests to global memory, %6lld sectors, %.3f of the least\n", kernel.c_str(),
-                static_cast<long long>(t.requests), static_cast<long long>(t.cost), t.ratio());
+  print("global memory", "sectors", global);
+  print("shared memory", "transactions", shared);
+  for (auto const& [kernel, limit] : with_fp32_beside_16_bits) {
     CAPTURE(kernel);
-    bool const beside = std::count(with_fp32_beside_16_bits.begin(), with_fp32_beside_16_bits.end(), kernel) > 0;
-    CHECK(t.ratio() <= (beside ? 2 : 1.1));
+    CHECK(global.at(kernel).ratio() <= limit);
   }
-  for (auto const& [kernel, t] : shared) {
-    std::printf("%-32s %6lld requests to shared memory, %6lld transactions, %.3f of the least\n", kernel.c_str(),
-                static_cast<long long>(t.requests), static_cast<long long>(t.cost), t.ratio());
-    CAPTURE(kernel);
-    // Its threads reach a place of the code at different times, so accesses of different iterations are one request.
-    if (kernel == "embedding_gradient_kernel") CHECK(t.ratio() <= 1.1);
-    else CHECK(t.cost == t.least);
-  }
+  CHECK(shared.at("embedding_gradient_kernel").ratio() <= 1.01);
+}
+
+TEST_CASE("sums of columns have no bank conflicts") {
+  check_column_sums<4, float>(256);
+  check_column_sums<2, float>(192);
+  check_column_sums<1, float>(97);
+  check_column_sums<2, double>(192);
+  check_column_sums<1, double>(96);
 }

@@ -72,8 +72,9 @@ private:
 };
 
 /// One value for each of 32 n columns, in shared memory: lane i of a warp has columns i n to i n + n - 1. Neither the
-/// lanes' accesses nor those of consecutive threads to consecutive columns have bank conflicts.
+/// lanes' accesses to their columns nor a warp's accesses to 32 columns from a multiple of 32 have bank conflicts.
 template <int n, class real> struct lane_columns {
+  static_assert(n == 1 || 128 / sizeof(real) % n == 0);
   static constexpr int padding = n == 1 ? 0 : 128 / static_cast<int>(sizeof(real)) / n;
   real values[n][32 + padding];
 

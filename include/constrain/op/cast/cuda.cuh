@@ -19,7 +19,7 @@ template <class from, class to> struct cast_entry {
   unsigned first_block = 0, unused = 0; // unused: so that the struct has no padding
 };
 
-/// Packs of n elements that a thread casts; their loads are in flight together.
+/// Packs of n elements that a thread casts, so that several loads are in flight.
 template <int n> inline constexpr int cast_packs = n == 1 ? 4 : 32 / n;
 /// Elements that a block casts, with n elements per pack.
 template <int n> inline constexpr int cast_chunk = cast_packs<n>* n* cuda_threads;

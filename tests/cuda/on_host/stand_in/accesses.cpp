@@ -4,6 +4,7 @@
 #include "memory.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <tuple>
@@ -106,9 +107,18 @@ void end_block(on_host::kernel_symbols const& kernel) {
   accesses.clear();
 }
 
+/// More than 16 bytes are several accesses.
 void add(void const* code, void const* address, std::size_t bytes) {
   if (!counts) return;
+  if (blockDim.y * blockDim.z != 1)
+    on_host::violated("accesses", "a block has several dimensions", "they count in one");
   auto const at = reinterpret_cast<std::uintptr_t>(address);
+  if (bytes > 16) {
+    for (std::size_t i = 0; i < bytes; i += 16)
+      add(static_cast<char const*>(code) + i, static_cast<char const*>(address) + i,
+          std::min<std::size_t>(16, bytes - i));
+    return;
+  }
   for (auto const& r : ranges)
     if (at >= r.begin && at < r.end)
       accesses.push_back(
@@ -149,11 +159,22 @@ void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit(void*) {}
 void __tsan_vptr_update(void*, void*) {}
-unsigned char __tsan_atomic8_load(unsigned char const volatile* x, int) { return *x; }
-unsigned long __tsan_atomic64_load(unsigned long const volatile* x, int) { return *x; }
-unsigned __tsan_atomic32_fetch_add(unsigned volatile* x, unsigned by, int) {
-  auto const before = *x;
-  *x = before + by;
-  return before;
-}
+// The program has one thread.
+#define ON_HOST_ATOMICS(bits, type)                                                                                    \
+  type __tsan_atomic##bits##_load(type const volatile* x, int) { return *x; }                                          \
+  void __tsan_atomic##bits##_store(type volatile* x, type value, int) { *x = value; }                                  \
+  type __tsan_atomic##bits##_exchange(type volatile* x, type value, int) {                                             \
+    type const before = *x;                                                                                            \
+    *x = value;                                                                                                        \
+    return before;                                                                                                     \
+  }                                                                                                                    \
+  type __tsan_atomic##bits##_fetch_add(type volatile* x, type by, int) {                                               \
+    type const before = *x;                                                                                            \
+    *x = static_cast<type>(before + by);                                                                               \
+    return before;                                                                                                     \
+  }
+ON_HOST_ATOMICS(8, unsigned char)
+ON_HOST_ATOMICS(32, unsigned)
+ON_HOST_ATOMICS(64, unsigned long)
+#undef ON_HOST_ATOMICS
 }
