@@ -75,9 +75,9 @@ using small_llama = ct::task<
         .layers = 1, .heads = 4, .key_value_heads = 2, .width = 128, .hidden = 256, .vocabulary = 256, .context = 64},
     ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
-// In 16-bit precisions, these kernels read elements of fp32 beside packs of 8 elements of 16 bits: weights of norms, rows
-// of an embedding's gradient, and rotary tables. A thread reads its 8 fp32 elements in two accesses, and each of both
-// touches all sectors. (With packs of 4, it would not; then the accesses to elements of 16 bits have 8 bytes.) The
+// In 16-bit precisions, these kernels read elements of fp32 beside packs of 8 elements of 16 bits: weights of norms,
+// rows of an embedding's gradient, and rotary tables. A thread reads its 8 fp32 elements in two accesses, and each of
+// both touches all sectors. (With packs of 4, it would not; then the accesses to elements of 16 bits have 8 bytes.) The
 // limits are what was counted.
 std::map<std::string, double> const with_fp32_beside_16_bits{
     {"elements_kernel", 1.12},   {"embedding_gradient_kernel", 1.75}, {"held_layer_norm_gradient_kernel", 1.51},
@@ -146,16 +146,20 @@ TEST_CASE("memory accesses of a step") {
     // Its threads skip iterations, so that accesses of different iterations are one request.
     bool const is_exact = place.kernel != "embedding_gradient_kernel";
     if (place.is_shared && is_exact) CHECK(place.totals.cost == place.totals.least);
-    if (!place.is_shared && !with_fp32_beside_16_bits.contains(place.kernel)) CHECK(place.totals.ratio() <= 1.1);
+    // One value that all threads read may cross the border of two sectors.
+    bool const is_one_value = place.totals.least == place.totals.requests;
+    if (!place.is_shared && !is_one_value && !with_fp32_beside_16_bits.contains(place.kernel))
+      CHECK(place.totals.ratio() <= 1.1);
   }
   auto const global = by_kernel(false), shared = by_kernel(true);
   CHECK(global.size() >= 20);
   CHECK(shared.size() >= 11);
   print("global memory", "sectors", global);
   print("shared memory", "transactions", shared);
-  for (auto const& [kernel, limit] : with_fp32_beside_16_bits) {
+  for (auto const& [kernel, t] : global) {
     CAPTURE(kernel);
-    CHECK(global.at(kernel).ratio() <= limit);
+    auto const found = with_fp32_beside_16_bits.find(kernel);
+    CHECK(t.ratio() <= (found == with_fp32_beside_16_bits.end() ? 1.1 : found->second));
   }
   CHECK(shared.at("embedding_gradient_kernel").ratio() <= 1.01);
 }
@@ -163,7 +167,7 @@ TEST_CASE("memory accesses of a step") {
 TEST_CASE("sums of columns have no bank conflicts") {
   check_column_sums<4, float>(256);
   check_column_sums<2, float>(192);
-  check_column_sums<1, float>(97);
+  check_column_sums<1, float>(96);
   check_column_sums<2, double>(192);
   check_column_sums<1, double>(96);
 }
