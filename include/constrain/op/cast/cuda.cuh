@@ -19,10 +19,10 @@ template <class from, class to> struct cast_entry {
   unsigned first_block = 0, unused = 0; // unused: so that the struct has no padding
 };
 
-/// Packs of n elements that a thread casts, so that several loads are in flight.
-template <int n> inline constexpr int cast_packs = n == 1 ? 4 : 32 / n;
+/// Packs that a thread casts; their loads are in flight together.
+inline constexpr int cast_packs = 4;
 /// Elements that a block casts, with n elements per pack.
-template <int n> inline constexpr int cast_chunk = cast_packs<n>* n* cuda_threads;
+template <int n> inline constexpr int cast_chunk = cast_packs* n* cuda_threads;
 
 } // namespace detail
 
@@ -39,11 +39,11 @@ static __global__ void __launch_bounds__(cuda_threads)
   int const count = remaining < detail::cast_chunk<n> ? static_cast<int>(remaining) : detail::cast_chunk<n>;
   int const thread = static_cast<int>(threadIdx.x);
   if (count == detail::cast_chunk<n>) {
-    stored_pack<n, from> packs[detail::cast_packs<n>];
+    stored_pack<n, from> packs[detail::cast_packs];
     CT_UNROLL
-    for (int k = 0; k < detail::cast_packs<n>; ++k) packs[k] = load_stored<n>(x + (k * cuda_threads + thread) * n);
+    for (int k = 0; k < detail::cast_packs; ++k) packs[k] = load_stored<n>(x + (k * cuda_threads + thread) * n);
     CT_UNROLL
-    for (int k = 0; k < detail::cast_packs<n>; ++k)
+    for (int k = 0; k < detail::cast_packs; ++k)
       store_pack(unpacked(packs[k]).values, y + (k * cuda_threads + thread) * n);
   } else {
     CT_KEEP_LOOP
@@ -67,8 +67,7 @@ template <class architecture> struct kernel<op::cast, cuda<architecture>> {
     bool aligned = true;
     for (int i = 0; i < tensors.count; ++i)
       aligned = aligned && are_aligned(tensors.entries[i].x, tensors.entries[i].y);
-    // With more elements, an access of a warp to the wider type would leave gaps.
-    if (aligned) start<std::min(pack_of<from>, pack_of<to>)>(context, tensors);
+    if (aligned) start<std::max(pack_of<from>, pack_of<to>)>(context, tensors);
     else start<1>(context, tensors);
   }
 
