@@ -2,8 +2,6 @@
 
 #include "cuda/stand_in/planted.hpp"
 
-#include <cub/block/block_reduce.cuh>
-
 using namespace planted;
 
 namespace {
@@ -23,24 +21,6 @@ template <bool wrong> static __global__ void reverse_kernel(int const* x, int* y
   values[threadIdx.x] = x[threadIdx.x];
   if constexpr (!wrong) __syncthreads();
   y[threadIdx.x] = values[63 - threadIdx.x];
-}
-/// The sum of all indices in a block; the number of threads must be the collective's.
-template <int threads> static __global__ void sum_kernel(float* to) {
-  using reduce = cub::BlockReduce<float, threads>;
-  __shared__ typename reduce::TempStorage memory;
-  float const sum = reduce(memory).Sum(static_cast<float>(threadIdx.x));
-  if (threadIdx.x == 0) *to = sum;
-}
-static __global__ void sum_in_registers_kernel(float* to) {
-  using reduce = cub::BlockReduce<float, 32>;
-  reduce::TempStorage memory{};
-  *to = reduce(memory).Sum(1);
-}
-/// Every thread uses the sum, which only thread 0 has.
-static __global__ void sum_of_all_kernel(float* to) {
-  using reduce = cub::BlockReduce<float, 32>;
-  __shared__ reduce::TempStorage memory;
-  to[threadIdx.x] = reduce(memory).Sum(1);
 }
 /// Which block was the last one.
 [[maybe_unused]] static __global__ void last_block_kernel(unsigned* last) { *last = blockIdx.x; }
@@ -90,20 +70,6 @@ TEST_CASE("blocks run in any order") {
   CHECK(another);
 }
 #endif
-
-TEST_CASE("the contract of a collective") {
-  device_array<float> const sum(32);
-  start(nullptr, 1, 64, sum_kernel<64>, sum.data);
-  CHECK(sum[0] == 2016);
-  FOUND("cub: a collective of 64 threads in a block of 32", start(nullptr, 1, 32, sum_kernel<64>, sum.data);
-        cudaDeviceSynchronize());
-  FOUND("cub: the storage of a collective is not in shared memory",
-        start(nullptr, 1, 32, sum_in_registers_kernel, sum.data);
-        cudaDeviceSynchronize());
-  start(nullptr, 1, 32, sum_of_all_kernel, sum.data);
-  CHECK(sum[0] == 32);
-  CHECK(sum[1] != 32);
-}
 
 TEST_CASE("a dry run checks, and runs nothing") {
   on_host::dry = true;

@@ -2,8 +2,6 @@
 
 #include "cuda/stand_in/planted.hpp"
 
-#include <cub/block/block_reduce.cuh>
-
 #if defined(ON_HOST_TSAN)
 
 using namespace planted;
@@ -18,14 +16,17 @@ template <bool wrong> static __global__ void reverse_kernel(int const* x, int* y
   if constexpr (!wrong) __syncthreads();
   y[n + threadIdx.x] = values[63 - threadIdx.x];
 }
-/// Uses the storage of a collective again, without a barrier in between if it is `wrong`.
+/// Sends two numbers from thread 0 to all threads by way of one element of shared memory; without a barrier before its
+/// second use if it is `wrong`.
 template <bool wrong> static __global__ void sums_kernel(float* to) {
-  using reduce = cub::BlockReduce<float, 64>;
-  __shared__ reduce::TempStorage memory;
-  float const one = reduce(memory).Sum(1);
+  __shared__ float sent;
+  if (threadIdx.x == 0) sent = 1;
+  __syncthreads();
+  float const one = sent;
   if constexpr (!wrong) __syncthreads();
-  float const two = reduce(memory).Sum(2);
-  if (threadIdx.x == 0) to[blockIdx.x] = one + two;
+  if (threadIdx.x == 0) sent = 2;
+  __syncthreads();
+  if (threadIdx.x == 63) to[blockIdx.x] = one + sent;
 }
 /// Neighbouring threads write one element.
 static __global__ void two_writers_kernel(int* to) { to[threadIdx.x / 2] = 1; }

@@ -8,6 +8,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+/// The number of set bits of `x`.
+__device__ inline int count_bits(unsigned x) {
+#if defined(__CUDA_ARCH__)
+  return __popc(x);
+#else
+  return __builtin_popcount(x);
+#endif
+}
+
 /// The sum of one value per lane, in a fixed order; every lane gets the result. All lanes of a warp must take part.
 template <class real> __device__ real warp_sum(real x) {
   CT_UNROLL

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/device/cuda/reduce.cuh"
 
 #include <sm_30_intrinsics.h>
 
@@ -15,14 +15,7 @@ inline constexpr int embedding_round = cuda_threads * embedding_loads; // positi
 // column.
 inline constexpr int max_warp_rows = 32;
 
-/// The number of set bits of `x`, and the index of the lowest set bit of an `x` that is not 0.
-__device__ inline int count_bits(unsigned x) {
-#if defined(__CUDA_ARCH__)
-  return __popc(x);
-#else
-  return __builtin_popcount(x);
-#endif
-}
+/// The index of the lowest set bit of an `x` that is not 0.
 __device__ inline int lowest_bit(unsigned x) {
 #if defined(__CUDA_ARCH__)
   return __ffs(static_cast<int>(x)) - 1;
@@ -195,7 +188,7 @@ static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 
       for (int group_begin = 0; group_begin < count && (first < 0 || first == match); group_begin += 32) {
         auto const mask = matches.mask_of_token(token, group_begin, count);
         if (first < 0 && mask != 0) first = group_begin + detail::lowest_bit(mask);
-        total += detail::count_bits(mask);
+        total += count_bits(mask);
       }
       if (first != match) continue;
       if (total <= detail::max_warp_rows)

@@ -3,7 +3,7 @@
 #include "constrain/device/cuda/reduce.cuh"
 #include "constrain/op/valid_first/valid_first.hpp"
 
-#include <cub/block/block_scan.cuh>
+#include <sm_30_intrinsics.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -12,10 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class integer>
 static __global__ void __launch_bounds__(cuda_threads)
     valid_first_kernel(integer const* labels, std::int64_t rows, integer* order) {
-  using scan = cub::BlockScan<int, cuda_threads>;
   constexpr int loads_in_flight = 16;
-  __shared__ typename scan::TempStorage temporary;
   __shared__ block_reduction<int>::memory shared;
+  __shared__ int valid_of_warp[cuda_threads / 32];
   auto const first = static_cast<std::int64_t>(blockIdx.x) * cuda_threads, row = first + threadIdx.x;
   int valid_before_block = 0, valid_count = 0; // numbers of valid labels: before row `first`, and in all rows
   CT_KEEP_LOOP
@@ -35,9 +34,12 @@ static __global__ void __launch_bounds__(cuda_threads)
   valid_before_block = block_reduction<int>{shared}.sum(valid_before_block);
   valid_count = block_reduction<int>{shared}.sum(valid_count);
   bool const valid = row < rows && labels[row] != ignored_label;
-  int index = 0, count = 0;
-  scan(temporary).ExclusiveSum(valid ? 1 : 0, index, count);
-  auto const valid_before = valid_before_block + index; // of this row
+  unsigned const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  auto const valid_lanes = __ballot_sync(0xFFFFFFFF, valid);
+  if (lane == 0) valid_of_warp[warp] = count_bits(valid_lanes);
+  __syncthreads();
+  int valid_before = valid_before_block + count_bits(valid_lanes & ((1u << lane) - 1)); // before this row
+  for (unsigned w = 0; w < warp; ++w) valid_before += valid_of_warp[w];
   if (row < rows) order[valid ? valid_before : valid_count + row - valid_before] = static_cast<integer>(row);
 }
 

@@ -99,19 +99,9 @@ public:
   ON_HOST_UNSEEN std::uint64_t number() const { return number_; }
   ON_HOST_UNSEEN std::size_t threads() const { return threads_; }
 
-  /// Whether a kernel is running; its block's dynamic shared memory; whether an object is in shared memory.
+  /// Whether a kernel is running; its block's dynamic shared memory.
   bool runs() const { return work_ != nullptr; }
   void* dynamic_shared() { return dynamic_.get(); }
-  template <class T> bool in_shared_memory(T const& object) const {
-    auto const* const at = reinterpret_cast<char const*>(&object);
-    auto const holds = [&](void const* begin, std::size_t bytes) {
-      auto const* const from = static_cast<char const*>(begin);
-      return at >= from && at + sizeof(T) <= from + bytes;
-    };
-    for (auto const& v : work_->symbols.shared)
-      if (holds(v.address, v.bytes)) return true;
-    return holds(dynamic_.get(), work_->dynamic_shared);
-  }
 
 private:
   static constexpr std::size_t ended = static_cast<std::size_t>(-1); // a thread's index, then
