@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <vector>
 
-// Runs of two ranks (failure_job.cpp), watched from outside.
+// Runs of several ranks (failure_job.cpp), watched from outside.
 
 namespace constrain::test {
 
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using clock_type = std::chrono::steady_clock;
 using words = std::vector<std::string>;
 
-inline constexpr int ranks = 2;
+inline constexpr int ranks = 2;             // of a run, unless told otherwise
 inline constexpr double deadline = 3;       // seconds, where a test waits for it
 inline constexpr double long_deadline = 60; // where nothing may wait for it, on a busy machine
 
@@ -80,16 +80,17 @@ inline pid_t number_in(std::string const& path) {
   return id;
 }
 
-/// One run of two ranks: watched until all of them, but a stopped one, are gone; then nothing of it is left.
+/// One run, of two ranks unless told otherwise: watched until all of them, but a stopped one, are gone; then nothing of it is left.
 class job {
 public:
-  job(words const& arguments, bool launcher_cleans_up, double seconds)
-      : limit_(seconds + 5), files_(scratch_ / "ranks"), said_(scratch_ / "said") {
+  job(words const& arguments, bool launcher_cleans_up, double seconds, int of_run = ranks)
+      : limit_(seconds + 5), files_(scratch_ / "ranks"), said_(scratch_ / "said"),
+        ids_(static_cast<std::size_t>(of_run)) {
     fs::create_directory(files_);
     // What Open MPI keeps in files goes with the scratch directory, however its processes end.
     words all{CONSTRAIN_MPIRUN,
               "-n",
-              std::to_string(ranks),
+              std::to_string(of_run),
               "--oversubscribe",
               "--mca",
               "btl_vader_backing_directory",
@@ -145,16 +146,18 @@ public:
   }
 
 private:
-  std::string rank_file(char const* name, int rank) const { return files_ + "/" + name + "-" + std::to_string(rank); }
+  std::string rank_file(char const* name, std::size_t rank) const {
+    return files_ + "/" + name + "-" + std::to_string(rank);
+  }
 
   bool fault_began() const {
-    for (int rank = 0; rank < ranks; ++rank)
+    for (std::size_t rank = 0; rank < ids_.size(); ++rank)
       if (fs::exists(rank_file("fault", rank))) return true;
     return false;
   }
   /// All ranks have begun, or the launcher has ended, and no rank is there that runs.
   bool all_gone() {
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (std::size_t rank = 0; rank < ids_.size(); ++rank) {
       if (ids_[rank] == 0) ids_[rank] = number_in(rank_file("process", rank));
       if (ids_[rank] == 0 && launcher_ != 0) return false;
       char const state = ids_[rank] == 0 ? 0 : state_of(ids_[rank]);
@@ -186,7 +189,7 @@ private:
   std::string files_, said_;
   clock_type::time_point began_;
   pid_t launcher_ = 0;
-  pid_t ids_[ranks]{};
+  std::vector<pid_t> ids_; // of the ranks; 0: not known yet
 };
 
 inline int alone(char const* action, std::string const& directory) {

@@ -54,8 +54,11 @@ int main(int count, char** arguments) try {
   ct::mpi const world(std::atof(given["deadline"].c_str()));
   show_devices(world.size());
   on_host::before_call = &before_call;
-  if (given["policy"] == "zero") run<ct::parallel::zero<3, 2>>();
-  else run<ct::parallel::ddp>();
+  auto const& policy = given["policy"];
+  if (policy == "ddp") run<ct::parallel::ddp>();
+  if (policy == "zero_1") run<ct::parallel::zero<1, 2>>();
+  if (policy == "zero_2") run<ct::parallel::zero<2, 2>>();
+  if (policy == "zero_3") run<ct::parallel::zero<3, 2>>();
   std::printf("rank %d: %ld calls\n", world.rank(), calls);
   return 0;
 } catch (std::exception const& e) {
