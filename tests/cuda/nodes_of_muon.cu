@@ -9,7 +9,7 @@ using namespace constrain::test;
 TEST_CASE("every node with Muon, as on the CPU") {
   std::map<std::string, int> seen;
   check_nodes<mlp<37, 53, 19>, ct::optimizer::muon<ct::optimizer::sgd>>(seen);
-  check_nodes<mlp<24, 9, 5>, ct::optimizer::muon<ct::optimizer::momentum, 2>>(seen);
+  check_nodes<mlp<24, 8, 5>, ct::optimizer::muon<ct::optimizer::momentum, 2>>(seen);
   CHECK(seen["muon"] > 0);
   CHECK(seen["update"] > 0);
 }

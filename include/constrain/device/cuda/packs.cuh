@@ -6,6 +6,7 @@
 #include "constrain/device/cuda/ptx.cuh"
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_runtime.h>
 
@@ -68,6 +69,14 @@ template <class... pointers> CT_HOST_DEVICE bool are_aligned(pointers const*... 
 /// consists of complete packs, and every array begins at a multiple of 16 bytes.
 template <class T, class... pointers> bool takes_packs(std::int64_t columns, pointers const*... arrays) {
   return columns % pack_of<T> == 0 && are_aligned(arrays...);
+}
+
+/// Calls f(std::integral_constant<int, n>{}), where n is the number of elements per access to contiguous rows of
+/// `columns` elements in these arrays: pack_of<T> if they take packs (takes_packs), else 1.
+template <class T, class function, class... pointers>
+void with_packs(std::int64_t columns, function const& f, pointers const*... arrays) {
+  if (takes_packs<T>(columns, arrays...)) f(std::integral_constant<int, pack_of<T>>{});
+  else f(std::integral_constant<int, 1>{});
 }
 
 /// n consecutive elements in their stored type. A kernel that loads several packs before it uses the first has more

@@ -7,13 +7,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 // predictions[row] = the argmax of the row's logits (block_argmax), or -1 if the row's label is ignored; one block per
 // row.
-template <class stored>
+template <int n, class stored>
 static __global__ void __launch_bounds__(cuda_threads)
-    predictions_kernel(stored const* logits, std::int64_t stride, std::int32_t const* labels, std::int64_t classes,
-                       std::int32_t* predictions) {
-  auto const row = static_cast<std::int64_t>(blockIdx.x);
-  int const argmax = block_argmax(logits + row * stride, classes);
-  if (threadIdx.x == 0) predictions[row] = labels[row] == ignored_label ? -1 : argmax;
+    predictions_kernel(loss_rows<n, stored> rows, std::int32_t* predictions) {
+  int const argmax = block_argmax(rows);
+  if (threadIdx.x == 0) predictions[blockIdx.x] = rows.label() == ignored_label ? -1 : argmax;
 }
 
 // Computes the three counts of op::class_counts for one class per block. If `adds`, they are added to `counts`;
@@ -46,8 +44,10 @@ template <class architecture> struct kernel<op::class_counts, cuda<architecture>
                   tensor<std::int32_t> predictions) {
     auto& context = *c.parameters.context;
     auto const classes = logits.features();
-    cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, predictions_kernel<stored>,
-                logits.data, logits.row_stride(), labels.data, classes, predictions.data);
+    with_loss_rows(logits, labels, {}, true, [&]<int n>(loss_rows<n, stored> const& rows) {
+      cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, predictions_kernel<n, stored>, rows,
+                  predictions.data);
+    });
     cuda_launch(context, dim3(static_cast<unsigned>(classes)), cuda_threads, class_counts_kernel<double>,
                 predictions.data, labels.data, labels.count, classes, c.add_to(0), counts.data);
   }

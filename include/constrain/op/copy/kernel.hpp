@@ -6,17 +6,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of an accumulating copy: y[i] += x[i].
-template <class from, class to> struct accumulate_elements {
-  from const* x;
-  to* y;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = y[i] + x[i]; }
+/// y + x for one element of an accumulating copy, before it is rounded to the type of y.
+struct accumulated {
+  template <class to, class from> CT_HOST_DEVICE auto operator()(to y, from x) const { return y + x; }
 };
 
 template <class device> struct kernel<op::copy, device> {
   template <class from, class to> static void run(call const& c, tensor<from const> x, tensor<to> y) {
-    if (c.add_to(0)) for_elements(device{}, c, y.count, accumulate_elements<from, to>{x.data, y.data});
+    if (c.add_to(0)) map_elements(device{}, c, y.count, accumulated{}, y.data, y.data, x.data);
     else for_elements(device{}, c, y.count, cast_elements<from, to>{x.data, y.data});
   }
 };

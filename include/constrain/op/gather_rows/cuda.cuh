@@ -40,23 +40,16 @@ template <int n, class stored> struct add_rows_packs {
   }
 };
 
-/// Calls f(std::integral_constant<int, n>), where n is the number of elements per access for rows of `width` elements
-/// in both arrays.
-template <class stored, class function>
-void with_row_packs(std::int64_t width, stored const* full, stored const* selected, function const& f) {
-  if (takes_packs<stored>(width, full, selected)) f(std::integral_constant<int, pack_of<stored>>{});
-  else f(std::integral_constant<int, 1>{});
-}
-
 /// Row i of y = row rows[i] of x. `rows` must not be empty; for this function, its indices need not be distinct.
 template <class architecture, class stored>
 void gather_rows(cuda<architecture> device, call const& c, stored const* x, tensor<std::int32_t const> rows,
                  tensor<stored> y) {
   auto const width = y.count / rows.count;
-  with_row_packs(width, x, y.data, [&]<int n>(std::integral_constant<int, n>) {
+  auto const launch = [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, y.count / n,
                  gather_rows_packs<n, stored>{x, rows.data, y.data, width / n, divisor(width / n)});
-  });
+  };
+  with_packs<stored>(width, launch, x, y.data);
 }
 
 template <class architecture> struct kernel<op::gather_rows, cuda<architecture>> {
@@ -67,8 +60,8 @@ template <class architecture> struct kernel<op::gather_rows, cuda<architecture>>
 };
 
 // The kernel for the first write. Each block fills a row r of dx with the row i of dy for which rows[i] = r, or with
-// zeros if there is no such row.
-template <class stored>
+// zeros if there is no such row; n elements per access.
+template <int n, class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     scatter_rows_kernel(stored const* dy, std::int32_t const* rows, std::int64_t count, std::int64_t width,
                         stored* dx) {
@@ -79,21 +72,25 @@ static __global__ void __launch_bounds__(cuda_threads)
   for (std::int64_t i = threadIdx.x; i < count; i += cuda_threads)
     if (rows[i] == row) source_row = i;
   __syncthreads();
-  for (std::int64_t k = threadIdx.x; k < width; k += cuda_threads)
-    dx[row * width + k] = source_row < 0 ? stored(0) : dy[source_row * width + k];
+  CT_KEEP_LOOP
+  for (auto k = static_cast<std::int64_t>(threadIdx.x) * n; k < width; k += cuda_threads * n)
+    store_stored(source_row < 0 ? stored_pack<n, stored>{} : load_stored<n>(dy + source_row * width + k),
+                 dx + row * width + k);
 }
 
 template <class architecture> struct kernel<op::scatter_rows, cuda<architecture>> {
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<std::int32_t const> rows, tensor<stored> dx) {
     auto const width = dy.count / rows.count;
-    if (c.add_to(0))
-      return with_row_packs(width, dy.data, dx.data, [&]<int n>(std::integral_constant<int, n>) {
+    auto const launch = [&]<int n>(std::integral_constant<int, n>) {
+      if (c.add_to(0))
         for_elements(cuda<architecture>{}, c, dy.count / n,
                      add_rows_packs<n, stored>{dy.data, rows.data, dx.data, width / n, divisor(width / n)});
-      });
-    cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(dx.count / width)), cuda_threads,
-                scatter_rows_kernel<stored>, dy.data, rows.data, rows.count, width, dx.data);
+      else
+        cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(dx.count / width)), cuda_threads,
+                    scatter_rows_kernel<n, stored>, dy.data, rows.data, rows.count, width, dx.data);
+    };
+    with_packs<stored>(width, launch, dy.data, dx.data);
   }
 };
 

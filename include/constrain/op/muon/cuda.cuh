@@ -54,9 +54,9 @@ struct muon_gemms {
 
 } // namespace detail
 
-// Computes the new momentum, x before its division by its norm, and the sum of the squares of each part of x. One block
-// per part.
-template <class optimizer, class real>
+// Computes the new momentum, x before its division by its norm, and the sum of the squares of each part of x; n elements
+// per access, here and below. One block per part.
+template <int n, class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_momentum_kernel(detail::muon_arrays<real> arrays, op::step_hyperparameters<optimizer, real> const* hyper) {
   __shared__ block_reduction<double>::memory shared;
@@ -64,21 +64,27 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const scale = static_cast<real>(arrays.norm_and_scale[1]), share = h.share;
   bool const nesterov = h.nesterov;
   auto const parts = static_cast<std::int64_t>(gridDim.x), part = static_cast<std::int64_t>(blockIdx.x);
-  auto const begin = part_begin(arrays.count, parts, part), end = part_begin(arrays.count, parts, part + 1);
+  auto const begin = part_begin(arrays.count / n, parts, part), end = part_begin(arrays.count / n, parts, part + 1);
   double squares = 0;
-  for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
-    real const g = arrays.gradient[i] * scale;
-    real const m = arrays.momentum[i] + share * (g - arrays.momentum[i]);
-    real const x = nesterov ? m - share * (m - g) : m;
-    arrays.new_momentum[i] = m, arrays.x[i] = x;
-    squares += static_cast<double>(x) * static_cast<double>(x);
+  CT_KEEP_LOOP
+  for (auto pack = begin + threadIdx.x; pack < end; pack += cuda_threads) {
+    real g[n], m[n], x[n];
+    load_pack(arrays.gradient + pack * n, g), load_pack(arrays.momentum + pack * n, m);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) {
+      g[j] *= scale;
+      m[j] = m[j] + share * (g[j] - m[j]);
+      x[j] = nesterov ? m[j] - share * (m[j] - g[j]) : m[j];
+      squares += static_cast<double>(x[j]) * static_cast<double>(x[j]);
+    }
+    store_pack(m, arrays.new_momentum + pack * n), store_pack(x, arrays.x + pack * n);
   }
   squares = block_reduction<double>{shared}.sum(squares);
   if (threadIdx.x == 0) arrays.squares[part] = squares;
 }
 
 // x /= max(|x|, epsilon), with the Frobenius norm |x|. Every block adds up the sums of squares of all `parts`.
-template <class optimizer, class real>
+template <int n, class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_norm_kernel(detail::muon_arrays<real> arrays, std::int64_t parts,
                      op::step_hyperparameters<optimizer, real> const* hyper) {
@@ -86,38 +92,57 @@ static __global__ void __launch_bounds__(cuda_threads)
   double const part_squares = threadIdx.x < parts ? arrays.squares[threadIdx.x] : 0;
   double const norm = math::sqrt(block_reduction<double>{shared}.sum(part_squares)), epsilon = hyper->other.epsilon;
   auto const divisor = static_cast<real>(norm < epsilon ? epsilon : norm); // NaN stays NaN
-  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
   CT_KEEP_LOOP
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += stride)
-    arrays.x[i] /= divisor;
+  for (auto i = (static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x) * n; i < arrays.count;
+       i += stride) {
+    real x[n];
+    load_pack(arrays.x + i, x);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) x[j] /= divisor;
+    store_pack(x, arrays.x + i);
+  }
 }
 
 // polynomial = a I + b gram + c polynomial, [side, side]. One warp per row.
-template <class optimizer, class real>
+template <int n, class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_polynomial_kernel(real const* gram, real* polynomial, std::int64_t side,
                            op::step_hyperparameters<optimizer, real> const* hyper) {
   auto const row = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32;
   if (row >= side) return;
   real const a = hyper->other.a, b = hyper->other.b, c = hyper->other.c;
-  for (auto i = static_cast<std::int64_t>(threadIdx.x % 32); i < side; i += 32) {
-    real const sum = b * gram[row * side + i] + c * polynomial[row * side + i];
-    polynomial[row * side + i] = i == row ? sum + a : sum;
+  CT_KEEP_LOOP
+  for (auto i = static_cast<std::int64_t>(threadIdx.x % 32) * n; i < side; i += 32 * n) {
+    real first[n], second[n];
+    load_pack(gram + row * side + i, first), load_pack(polynomial + row * side + i, second);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) {
+      real const sum = b * first[j] + c * second[j];
+      second[j] = i + j == row ? sum + a : sum;
+    }
+    store_pack(second, polynomial + row * side + i);
   }
 }
 
 // new_weight = (1 - lr weight_decay) weight - rate x, where rate is lr times the factor for the shape [rows, columns].
 // If weight decay does not apply, weight_decay is 0.
-template <class optimizer, class real>
+template <int n, class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_weight_kernel(detail::muon_arrays<real> arrays, real* new_weight, std::int64_t rows, std::int64_t columns,
                        op::step_hyperparameters<optimizer, real> const* hyper) {
   auto const& h = hyper->choose(arrays.decays);
   auto const rate = static_cast<real>(h.learning_rate(rows, columns)), keep = h.keep;
-  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads;
+  auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
   CT_KEEP_LOOP
-  for (auto i = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x; i < arrays.count; i += stride)
-    new_weight[i] = arrays.weight[i] * keep - rate * arrays.x[i];
+  for (auto i = (static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x) * n; i < arrays.count;
+       i += stride) {
+    real weight[n], x[n];
+    load_pack(arrays.weight + i, weight), load_pack(arrays.x + i, x);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) weight[j] = weight[j] * keep - rate * x[j];
+    store_pack(weight, new_weight + i);
+  }
 }
 
 template <class optimizer, class architecture> struct kernel<op::muon<optimizer>, cuda<architecture>> {
@@ -146,17 +171,21 @@ template <class optimizer, class architecture> struct kernel<op::muon<optimizer>
                                      c.template scratch_as<double>(),
                                      weight.count,
                                      c.options.decays};
-    auto const grid = dim3(blocks_for(weight.count, cuda_threads));
-    cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, muon_momentum_kernel<optimizer, real>,
-                arrays, hyper);
-    cuda_launch(context, grid, cuda_threads, muon_norm_kernel<optimizer, real>, arrays, parts, hyper);
-    auto* next = scratch.data;
-    for (int step = 0; step < steps; ++step) {
-      newton_schulz_step(c, gemms, hyper, arrays.x, gram.data, polynomial.data, next);
-      std::swap(arrays.x, next);
-    }
-    cuda_launch(context, grid, cuda_threads, muon_weight_kernel<optimizer, real>, arrays, new_weight.data, gemms.rows,
-                gemms.columns, hyper);
+    auto const launch = [&]<int n>(std::integral_constant<int, n>) {
+      auto const grid = dim3(blocks_for(weight.count / n, cuda_threads));
+      cuda_launch(context, dim3(static_cast<unsigned>(parts)), cuda_threads, muon_momentum_kernel<n, optimizer, real>,
+                  arrays, hyper);
+      cuda_launch(context, grid, cuda_threads, muon_norm_kernel<n, optimizer, real>, arrays, parts, hyper);
+      auto* next = scratch.data;
+      for (int step = 0; step < steps; ++step) {
+        newton_schulz_step(c, gemms, hyper, arrays.x, gram.data, polynomial.data, next);
+        std::swap(arrays.x, next);
+      }
+      cuda_launch(context, grid, cuda_threads, muon_weight_kernel<n, optimizer, real>, arrays, new_weight.data,
+                  gemms.rows, gemms.columns, hyper);
+    };
+    with_packs<real>(weight.count, launch, gradient.data, weight.data, momentum.data, new_momentum.data, scratch.data,
+                     new_weight.data);
   }
 
 private:
@@ -170,8 +199,11 @@ private:
     multiply(gemms.left(), gemms.right(), gemms.gram(), x, x, gram);
     multiply(transpose::no, transpose::no, gemms.square(), gram, gram, polynomial);
     auto const rows = static_cast<unsigned>((gemms.side() + cuda_threads / 32 - 1) / (cuda_threads / 32));
-    cuda_launch(*c.parameters.context, dim3(rows), cuda_threads, muon_polynomial_kernel<optimizer, real>, gram,
-                polynomial, gemms.side(), hyper);
+    auto const launch = [&]<int n>(std::integral_constant<int, n>) {
+      cuda_launch(*c.parameters.context, dim3(rows), cuda_threads, muon_polynomial_kernel<n, optimizer, real>, gram,
+                  polynomial, gemms.side(), hyper);
+    };
+    with_packs<real>(gemms.side(), launch, gram, polynomial);
     multiply(transpose::no, transpose::no, gemms.next(), gemms.tall() ? x : polynomial, gemms.tall() ? polynomial : x,
              next);
   }
