@@ -54,8 +54,8 @@ struct muon_gemms {
 
 } // namespace detail
 
-// Computes the new momentum, x before its division by its norm, and the sum of the squares of each part of x; n elements
-// per access, here and below. One block per part.
+// Computes the new momentum, x before its division by its norm, and the sum of the squares of each part of x; n
+// elements per access, here and below. One block per part.
 template <int n, class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     muon_momentum_kernel(detail::muon_arrays<real> arrays, op::step_hyperparameters<optimizer, real> const* hyper) {

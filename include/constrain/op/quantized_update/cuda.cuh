@@ -106,8 +106,8 @@ template <int n> struct quantized_lanes {
   }
 };
 
-/// Updates the quantization block that begins at element `first` of a stack, with the scales at `scale_index`. All lanes
-/// of a warp must take part. `values`: the maps' values.
+/// Updates the quantization block that begins at element `first` of a stack, with the scales at `scale_index`. All
+/// lanes of a warp must take part. `values`: the maps' values.
 template <class optimizer, int n, class stored, class map_values, class prepared, int... field>
 __device__ void update_block(quantized_lanes<n> lanes, quantized_operands<stored, sizeof...(field)> const& x,
                              std::int64_t first, std::int64_t scale_index, quantized_maps<optimizer> const& maps,
