@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -96,11 +98,31 @@ template <class configuration> graph_step measure_graph(int rounds) {
 }
 
 /// A step whose kernels are started one by one: its median time, and the times of its calls, by kind and by node of the
-/// plan.
+/// plan. `graph_nodes`: the number of nodes of a CUDA graph of the step.
 struct eager_step {
   double seconds = 0;
+  std::size_t graph_nodes = 0;
   std::vector<profile_row> kinds, nodes;
 };
+
+/// The number of nodes of a CUDA graph with the kernels of `p`, which must have run, on its stream.
+template <class plan> std::size_t graph_nodes(plan& p, cudaStream_t stream) {
+  using entries = typename plan::entries;
+  auto& runner = p.on_device();
+  auto* const arena = runner.arena().data();
+  auto parameters = p.parameters();
+  parameters.context = &runner.context();
+  ct::no_hooks none;
+  cudaGraph_t graph{};
+  std::size_t nodes = 0;
+  ct::cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to capture a graph");
+  ct::execute(ct::view_of<typename plan::entry, device>(), arena, parameters, none,
+              arena + entries::memory.peak.count() - entries::scratch);
+  ct::cuda_check(cudaStreamEndCapture(stream, &graph), "capture a graph");
+  ct::cuda_check(cudaGraphGetNodes(graph, nullptr, &nodes), "count the nodes of a graph");
+  ct::cuda_check(cudaGraphDestroy(graph), "destroy a graph");
+  return nodes;
+}
 
 template <class configuration> eager_step measure_calls(limits const& most, int rounds) {
   using plan = typename configuration::plan;
@@ -119,7 +141,7 @@ template <class configuration> eager_step measure_calls(limits const& most, int 
     kinds.push_back(times.rows());
     nodes.push_back(times.rows_by_step());
   }
-  return {median(seconds), median_of(kinds), median_of(nodes)};
+  return {median(seconds), graph_nodes(p, stream), median_of(kinds), median_of(nodes)};
 }
 
 /// Prints the times of two of cuBLASLt's algorithms for each GEMM: the first, which the library uses, and the fastest.
@@ -169,7 +191,8 @@ void write(ct::io::json_writer& json, limits const& most, std::vector<plan_gemm>
 }
 
 template <class configuration>
-void report(machine const& m, limits const& most, graph_step const& step, double eager, ct::io::json_writer& json) {
+void report(machine const& m, limits const& most, graph_step const& step, eager_step const& eager,
+            ct::io::json_writer& json) {
   using trainer = typename configuration::trainer;
   auto const tokens = static_cast<double>(trainer::batch_tokens), flops = configuration::model_flops();
   auto const rate = flops / step.seconds;
@@ -181,17 +204,18 @@ void report(machine const& m, limits const& most, graph_step const& step, double
   if (m.peak_flops > 0)
     std::printf("  MFU %.3f of the data sheet's %.1f TFLOP/s, ", rate / m.peak_flops, 1e-12 * m.peak_flops);
   else std::printf("  MFU: no data sheet's rate is known for this device; ");
-  std::printf("%.3f of the GEMM above; %lld kernels\n", rate / most.flops,
-              static_cast<long long>(trainer::kernel_launches));
-  std::printf("  kernels one by one, with events %9.3f ms\n", 1e3 * eager);
+  std::printf("%.3f of the GEMM above; %lld kernels, %zu nodes of a graph\n", rate / most.flops,
+              static_cast<long long>(trainer::kernel_launches), eager.graph_nodes);
+  std::printf("  kernels one by one, with events %9.3f ms\n", 1e3 * eager.seconds);
   std::printf("  memory: planned %.1f MiB, taken from the driver %.1f MiB\n", trainer::memory.peak.mebibytes(),
               ct::bytes(step.driver_bytes).mebibytes());
   json.member("step_seconds", step.seconds).member("least_seconds", step.least).member("most_seconds", step.most);
-  json.member("eager_seconds", eager).member("loss", step.loss);
+  json.member("eager_seconds", eager.seconds).member("loss", step.loss);
   json.member("tokens_per_second", tokens / step.seconds).member("model_flops", flops);
   if (m.peak_flops > 0) json.member("mfu", rate / m.peak_flops);
   else json.member("mfu", nullptr);
   json.member("share_of_gemm", rate / most.flops).member("kernels", trainer::kernel_launches);
+  json.member("graph_nodes", static_cast<std::int64_t>(eager.graph_nodes));
   json.member("planned_bytes", trainer::memory.peak.count()).member("driver_bytes", step.driver_bytes);
 }
 
@@ -230,7 +254,7 @@ template <class configuration> std::string measure(arguments const& a, machine c
   if (it_fits) {
     auto const step = measure_graph<configuration>(rounds);
     auto const eager = measure_calls<configuration>(most, rounds);
-    report<configuration>(m, most, step, eager.seconds, json);
+    report<configuration>(m, most, step, eager, json);
     std::printf("  time by op; share: least time at the limits / time; above 1 if the caches hold the data\n");
     ct::bench::print(eager.kinds, stdout, {"TFLOP/s", 1e12, 3});
     ct::bench::write(json, eager.kinds);

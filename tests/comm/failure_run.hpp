@@ -80,7 +80,8 @@ inline pid_t number_in(std::string const& path) {
   return id;
 }
 
-/// One run, of two ranks unless told otherwise: watched until all of them, but a stopped one, are gone; then nothing of it is left.
+/// One run, of two ranks unless told otherwise: watched until all of them, but a stopped one, are gone; then nothing of
+/// it is left.
 class job {
 public:
   job(words const& arguments, bool launcher_cleans_up, double seconds, int of_run = ranks)

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-// Runs on CUDA devices (failure_job.cpp) in which one rank is killed or stopped (SIGSTOP) at a call to NCCL, without the
-// launcher's own clean-up: the others end with a sentence, soon after their deadline.
+// Runs on CUDA devices (failure_job.cpp) in which one rank is killed or stopped (SIGSTOP) at a call to NCCL, without
+// the launcher's own clean-up: the others end with a sentence, soon after their deadline.
 
 using namespace constrain::test;
 

@@ -2,6 +2,7 @@
 
 #include "stream.hpp"
 
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <utility>
@@ -99,6 +100,11 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t
   ++on_host::allocations;
   *executable = on_host::handles<on_host_executable>::make(on_host_executable{g.nodes, {}});
   return cudaSuccess;
+}
+/// Counts the nodes; does not list them.
+inline cudaError_t cudaGraphGetNodes(cudaGraph_t graph, std::nullptr_t, std::size_t* count) {
+  *count = on_host::handles<on_host_graph>::use("cudaGraphGetNodes", graph).nodes.size();
+  return on_host::fails("cudaGraphGetNodes") ? on_host::returned(cudaErrorUnknown) : cudaSuccess;
 }
 inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   on_host::handles<on_host_graph>::destroy("cudaGraphDestroy", graph);
