@@ -13,13 +13,15 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The tensors of one safetensors file, or of several (shards) with an index. The tensors are valid while this object
-/// exists. After `parse` and `parse_indexed`, the caller's bytes must exist too.
+/// exists and, after `parse` or `parse_indexed`, only while the caller's bytes exist too. See `mapped_file` for a file
+/// that another process truncates.
 class safetensors_files {
 public:
   /// Opens one file. Throws `error` if it cannot be read or is not valid.
   [[gnu::cold]] static safetensors_files open(std::string const& path);
   /// Opens the files of the index at `path` (`safetensors_index`), which are in the directory of the index. Throws
-  /// `error` if a file cannot be read or is not valid, or if the index and a file do not have the same tensors.
+  /// `error` if the index or a file cannot be read or is not valid, or if a file does not have exactly the tensors that
+  /// the index lists in it.
   [[gnu::cold]] static safetensors_files open_indexed(std::string const& path);
   /// The tensors of one file from its bytes. Throws `error`, naming `source`, if they are not valid.
   [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& source);

@@ -41,20 +41,22 @@ inline constexpr char const* weights_file = "model.safetensors";
 inline constexpr char const* weights_index_file = "model.safetensors.index.json";
 inline constexpr char const* configuration_file = "config.json";
 
-/// The format of a model's weights in files that other programs read and write.
+/// The format of a model's weights in files that other programs read and write. The spans and string_views are not
+/// copied: let them refer to static arrays and string literals.
 struct weight_format {
-  stored_names names{};        // names of the parameters that files name differently
+  stored_names names{};        // parameters whose names or layouts differ in files
   std::string configuration{}; // the text of config.json; empty: the file is neither written nor read
-  std::string_view prefix{};   // prefix of the stored names; files may omit it
+  std::string_view prefix{};   // a prefix of stored names that files may omit
   std::span<std::string_view const> ignored_suffixes{}; // name suffixes of tensors to ignore unless the model has them
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
   // Returns some values of a config.json in one standard form, as the text of a JSON object: the values that files
-  // write in several forms or leave out. If the object has a model_type, the original model_type is not compared.
-  // Null: there are no such values.
+  // write in several forms or leave out. Null: there are no such values. If `normalized` has a model_type, it is
+  // compared instead of the original model_type.
   std::string (*normalize)(io::json const& configuration) = nullptr;
   std::string normalized{};                       // the expected result of `normalize` for this model
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
-  std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that they copy
+  std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that they copy,
+                                                  // and, with `.strict`, if no suffix in `ignored_suffixes` matches
   // Keys of `configuration` and `normalized` that describe only the head. With `.strict = false`, `load_pretrained`
   // does not compare them.
   std::span<std::string_view const> head_keys{};

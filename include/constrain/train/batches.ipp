@@ -40,7 +40,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     : batch_source(samples_in(corpus, tokens), seed, start, sequences, tail, rank, ranks) {}
 
 [[gnu::cold]] CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
-  // A prompt longer than a sequence can leave a batch without any label.
+  // A batch can have no valid label, for example if a prompt is longer than a sequence: skip such batches.
   while (begin_batch() == 0) position_ = next_;
   samples_.view(sequences_, out);
   out.batch.next = next_;

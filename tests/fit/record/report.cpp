@@ -138,6 +138,14 @@ TEST_CASE("a chart has a line, ticks at round numbers, and no more points than c
   CHECK(svg.find("legend") == std::string::npos); // of one line the title says all
 }
 
+TEST_CASE("ticks of a chart that are close together have different texts") {
+  auto const svg = ct::line_chart("loss", {{"loss", "a", {{100'001, 2.3011}, {100'040, 2.3016}}}});
+  for (auto const* tick : {">100010<", ">100020<", ">2.3012<", ">2.3014<"}) {
+    CAPTURE(std::string(tick));
+    CHECK(count(svg, tick) == 1);
+  }
+}
+
 TEST_CASE("charts of little") {
   CHECK(ct::line_chart("none", {{"a", "a", {}}}).empty());
   CHECK(ct::line_chart("not finite", {{"a", "a", {{1, std::nan("")}}}}).empty());

@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return 10 * power;
 }
 
-/// The multiples of `tick_spacing` in [low, high], at most ten. Each is computed from its index: adding the spacing to
-/// a much larger number would not change that number.
+/// The multiples of `tick_spacing` in [low, high], at most ten. Each is computed from its index, so that rounding
+/// errors do not add up.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<double> ticks(double low, double high) {
   double const spacing = tick_spacing(high - low), first = libm::ceil(low / spacing);
   std::vector<double> result;
@@ -30,10 +30,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return result;
 }
 
-/// `x` as text, with at most four significant digits; magnitudes below 1e-12 give "0".
-[[gnu::cold]] CONSTRAIN_INLINE std::string short_number(double x) {
+/// The text of the tick `x`, with four significant digits. If ticks this `spacing` apart need more, the text has all
+/// digits before the point, and at most 15. Magnitudes below 1e-12 give "0".
+[[gnu::cold]] CONSTRAIN_INLINE std::string tick_label(double x, double spacing) {
+  if (std::abs(x) < 1e-12) return "0";
+  double const exponent = libm::floor(libm::log10(std::abs(x)));
+  double digits = exponent - libm::floor(libm::log10(spacing)) + 1;
+  if (digits > 4) digits = std::max(digits, exponent + 1);
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g", std::abs(x) < 1e-12 ? 0.0 : x);
+  std::snprintf(text, sizeof text, "%.*g", static_cast<int>(std::clamp(digits, 4.0, 15.0)), x);
   return text;
 }
 
@@ -84,13 +89,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     std::snprintf(text, sizeof text, format, values...);
     svg += text;
   };
+  double const x_spacing = detail::tick_spacing(high_x - low_x), y_spacing = detail::tick_spacing(high_y - low_y);
   svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
   for (double const y : detail::ticks(low_y, high_y))
     add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left,
-        y_position(y), right, left - 6, y_position(y) + 4, detail::short_number(y).c_str());
+        y_position(y), right, left - 6, y_position(y) + 4, detail::tick_label(y, y_spacing).c_str());
   for (double const x : detail::ticks(low_x, high_x))
     add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x_position(x), bottom + 18,
-        detail::short_number(x).c_str());
+        detail::tick_label(x, x_spacing).c_str());
   for (auto const& mark : marks)
     if (mark.x >= low_x && mark.x <= high_x)
       add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, x_position(mark.x), top, bottom);

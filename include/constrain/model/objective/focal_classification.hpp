@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Classification with the focal loss (Lin et al. 2017) instead of the cross-entropy, from logits [..., classes] and
-/// labels [...] (i32: the class, or `ignored_label`):
+/// Classification with the focal loss (`focal_loss`, Lin et al. 2017) instead of the cross-entropy, from logits
+/// [..., classes] and labels [...] (i32: the class, or `ignored_label`):
 ///
 ///     using objective = ct::focal_classification<ct::focal_loss_options{.gamma = 2}>; // 2 is the default
 ///
@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <focal_loss_options options = focal_loss_options{}> struct focal_classification {
   using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
 
-  /// The loss, a scalar.
+  /// The loss, a scalar: the mean over the valid labels.
   constexpr value operator()(value logits, value labels) const { return focal_loss(logits, labels, options); }
 };
 

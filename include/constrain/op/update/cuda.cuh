@@ -21,7 +21,7 @@ template <class stored, class state, int fields> struct update_entry {
 /// Maximum number of elements that a block updates.
 inline constexpr std::int64_t update_chunk = 16 * cuda_threads;
 
-/// Updates the n consecutive elements of a parameter that begin at element i. `scale`: multiplies the gradient.
+/// Updates elements [i, i + n) of a parameter. Multiplies the gradient by `scale`.
 template <class optimizer, int n, class stored, class entry_type, class prepared, int... field>
 __device__ void update_pack(entry_type const& entry, std::int64_t i, stored scale, prepared const& hyper,
                             optimizer_step step, std::integer_sequence<int, field...>) {
@@ -37,8 +37,8 @@ __device__ void update_pack(entry_type const& entry, std::int64_t i, stored scal
 
 } // namespace detail
 
-/// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter. Merged
-/// calls must have the same `norm_and_scale` and `hyper`: the last call passes them.
+/// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter. The last
+/// of the merged calls passes its `norm_and_scale` and `hyper` to the kernel: they must be the same in all these calls.
 template <class optimizer, class stored, class state, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors,
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
-  /// The type in which the state of weights of type `stored` is stored.
+  /// The storage type of the optimizer state, for weights of type `stored`.
   template <class stored> using state_of = storage<op::state_type<optimizer>(dtype_of<stored>)>;
   template <class stored>
   using tensors_of = multi_tensor<detail::update_entry<stored, state_of<stored>, op::state_fields<optimizer>()>>;
