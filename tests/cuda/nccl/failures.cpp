@@ -25,7 +25,7 @@ std::vector<setting> const settings = {{"ddp", 3}, {"zero_1", 2}, {"zero_2", 4},
 
 struct trial {
   words arguments;
-  int ranks;
+  int ranks, victim;
   outcome came;
 };
 
@@ -77,6 +77,7 @@ TEST_CASE("a rank is killed or stopped at a call to NCCL: the others end at thei
         all.push_back(
             {{"policy=" + s.policy, "fault=" + fault, "victim=" + std::to_string(rank), "at=" + std::to_string(call)},
              s.ranks,
+             rank,
              {}});
   }
   // They wait most of their time: four at once.
@@ -98,6 +99,14 @@ TEST_CASE("a rank is killed or stopped at a call to NCCL: the others end at thei
     CAPTURE(t.came.said);
     CHECK(!t.came.hung);
     CHECK(t.came.times("has waited 3") >= 1);
+    // Each other rank ends with a sentence, or had done all its calls before.
+    for (int rank = 0; rank < t.ranks; ++rank) {
+      auto const name = "rank " + std::to_string(rank);
+      CAPTURE(name);
+      auto const& o = t.came;
+      if (rank != t.victim)
+        CHECK(o.times(name + " has waited 3") + o.times(name + " threw: ") + o.times(name + ": ") > 0);
+    }
     hung += t.came.hung ? 1 : 0;
     slowest = std::max(slowest, t.came.seconds);
   }

@@ -118,6 +118,13 @@ template <int n, class T> __device__ stored_pack<n, T> load_stored(T const* from
 template <int n, class T, class real> __device__ void load_pack(T const* from, real (&to)[n]) {
   load_stored<n>(from).unpack(to);
 }
+/// Loads the first `count` of n elements, one at a time, and fills `to` with zeros. A kernel whose results must not depend on
+/// the alignment loads with this or with `load_pack`, but computes in one place: the compiler may contract products and
+/// sums differently in two.
+template <int n, class T, class real> __device__ void load_elements(T const* from, int count, real (&to)[n]) {
+  CT_UNROLL
+  for (int j = 0; j < n; ++j) to[j] = j < count ? arithmetic<T>(from[j]) : arithmetic<T>(0);
+}
 /// n elements of type `real`, as a value that functions can return.
 template <int n, class real> struct element_pack { real values[n]; };
 /// The elements of a pack, converted to `arithmetic<T>`.
@@ -145,6 +152,12 @@ template <int n, class T> __device__ void store_stored(stored_pack<n, T> const& 
 /// Rounds n elements to `T`, and stores them like `store_stored`.
 template <int n, class T, class real> __device__ void store_pack(real const (&from)[n], T* to) {
   store_stored(rounded_pack<T>(from), to);
+}
+/// Rounds the first `count` of n elements to `T`, and stores them one at a time.
+template <int n, class T, class real> __device__ void store_elements(real const (&from)[n], int count, T* to) {
+  CT_UNROLL
+  for (int j = 0; j < n; ++j)
+    if (j < count) to[j] = from[j];
 }
 
 } // namespace constrain

@@ -23,8 +23,6 @@ template <class stored, int fields> struct quantized_operands {
   std::int64_t elements, used, instances;
   bool in_packs;
 };
-/// Elements of a pack: as many fp32 elements as take 16 bytes, or codes as take 4.
-inline constexpr int quantized_pack = 4;
 
 /// The maps of a state's fields, as a kernel's argument: the signed map, the unsigned one, or both.
 template <class optimizer> struct quantized_maps {
@@ -48,29 +46,41 @@ template <class optimizer> struct quantized_maps {
   }
 };
 
-/// The elements of a quantization block in a warp: every lane holds eight of them, in packs of n consecutive elements,
-/// at n lane, n (lane + 32), ...
-template <int n> struct quantized_lanes {
+/// The elements of a quantization block in a warp: every lane holds eight of them, in packs of 4 consecutive elements,
+/// at 4 lane and 4 (lane + 32).
+struct quantized_lanes {
   static constexpr int per_lane = 8; // elements per lane
+  static constexpr int n = 4;        // elements of a pack: as many fp32 elements as take 16 bytes, or codes as take 4
   static constexpr int packs = per_lane / n;
-  int count; // elements of the quantization block, at most 256; if n > 1, all 256
+  int count;     // elements of the quantization block, at most 256
+  bool in_packs; // whether a pack is one access; then `count` must be 256
 
   /// The index, in the quantization block, of the first element of this lane's pack k.
   __device__ static int index(int k) { return (static_cast<int>(threadIdx.x % 32) + 32 * k) * n; }
-  /// Whether the quantization block has pack k of this lane.
-  __device__ bool has(int k) const { return n > 1 || index(k) < count; }
+  /// The number of elements in pack k of this lane; may be negative if there are none.
+  __device__ int elements(int k) const { return in_packs || count - index(k) > n ? n : count - index(k); }
 
+  /// Loads pack k of this lane; elements at or beyond `count` are 0. `from`: the first element of the quantization
+  /// block, here and in `store`.
+  template <class T, class real> __device__ void load(int k, T const* from, real (&to)[n]) const {
+    if (in_packs) load_pack(from + index(k), to);
+    else load_elements(from + index(k), elements(k), to);
+  }
+  /// Stores pack k of this lane.
+  template <class T, class real> __device__ void store(int k, real const (&from)[n], T* to) const {
+    if (in_packs) store_pack(from, to + index(k));
+    else store_elements(from, elements(k), to + index(k));
+  }
   /// Decodes this lane's elements of a field with the values of the field's map, [256]. Elements at or beyond `count`
-  /// are 0. `codes`: the codes of the quantization block, here and in `write`.
+  /// are decoded from the code 0. `codes`: the codes of the quantization block, here and in `write`.
   template <class stored>
   __device__ void read(std::uint8_t const* codes, float scale, float const* values, stored (&to)[per_lane]) const {
     CT_UNROLL
     for (int k = 0; k < packs; ++k) {
-      stored_pack<n, std::uint8_t> pack{};
-      if (has(k)) pack = load_stored<n>(codes + index(k));
+      std::uint8_t pack[n];
+      load(k, codes, pack);
       CT_UNROLL
-      for (int j = 0; j < n; ++j)
-        to[k * n + j] = has(k) ? static_cast<stored>(values[pack.units[j]] * scale) : stored(0);
+      for (int j = 0; j < n; ++j) to[k * n + j] = static_cast<stored>(values[pack[j]] * scale);
     }
   }
   /// Sets the scale and the codes from the field's new values `x` in all lanes; `nearest` is the search in the field's
@@ -83,7 +93,7 @@ template <int n> struct quantized_lanes {
     CT_UNROLL
     for (int j = 0; j < per_lane; ++j) {
       auto const bits = __builtin_bit_cast(std::int32_t, static_cast<float>(x[j])) & 0x7fffffff;
-      if (has(j / n) && bits > largest_bits) largest_bits = bits;
+      if (j % n < elements(j / n) && bits > largest_bits) largest_bits = bits;
     }
     CT_UNROLL
     for (int lane_mask = 16; lane_mask > 0; lane_mask /= 2) {
@@ -96,38 +106,37 @@ template <int n> struct quantized_lanes {
     float const divisor = largest > 0 ? largest : 1;
     CT_UNROLL
     for (int k = 0; k < packs; ++k) {
-      if (!has(k)) continue;
-      stored_pack<n, std::uint8_t> pack;
+      std::uint8_t pack[n];
       CT_UNROLL
       for (int j = 0; j < n; ++j)
-        pack.units[j] = static_cast<std::uint8_t>(nearest(static_cast<float>(x[k * n + j]) / divisor));
-      store_stored(pack, codes + index(k));
+        pack[j] = static_cast<std::uint8_t>(nearest(static_cast<float>(x[k * n + j]) / divisor));
+      store(k, pack, codes);
     }
   }
 };
 
 /// Updates the quantization block that begins at element `first` of a stack, with the scales at `scale_index`. All
-/// lanes of a warp must take part. `values`: the maps' values.
-template <class optimizer, int n, class stored, class map_values, class prepared, int... field>
-__device__ void update_block(quantized_lanes<n> lanes, quantized_operands<stored, sizeof...(field)> const& x,
+/// lanes of a warp must take part. `values`: the maps' values. All ranks must compute the same bits, so accesses of
+/// packs and of elements share the arithmetic.
+template <class optimizer, class stored, class map_values, class prepared, int... field>
+__device__ void update_block(quantized_lanes lanes, quantized_operands<stored, sizeof...(field)> const& x,
                              std::int64_t first, std::int64_t scale_index, quantized_maps<optimizer> const& maps,
                              map_values const& values, stored scale, prepared const& hyper, optimizer_step step,
                              std::integer_sequence<int, field...>) {
   using maps_of = quantized_maps<optimizer>;
-  stored state[sizeof...(field)][quantized_lanes<n>::per_lane];
+  constexpr int n = quantized_lanes::n;
+  stored state[sizeof...(field)][quantized_lanes::per_lane];
   (lanes.read(x.codes[field] + first, x.scales[field][scale_index], values[maps_of::template index<field>],
               state[field]),
    ...);
   CT_UNROLL
   for (int k = 0; k < lanes.packs; ++k) {
-    if (!lanes.has(k)) continue;
-    auto const i = first + lanes.index(k);
     stored gradient[n], weight[n];
-    load_pack(x.gradient + i, gradient), load_pack(x.weight + i, weight);
+    lanes.load(k, x.gradient + first, gradient), lanes.load(k, x.weight + first, weight);
     CT_UNROLL
     for (int j = 0; j < n; ++j)
       op::update_element<optimizer, stored>(hyper, step, gradient[j] * scale, weight[j], state[field][k * n + j]...);
-    store_pack(weight, x.weight + i);
+    lanes.store(k, weight, x.weight + first);
   }
   (lanes.write(state[field], maps.maps[maps_of::template index<field>].nearest(), x.codes[field] + first,
                x.scales[field] + scale_index),
@@ -146,7 +155,7 @@ static __global__ void __launch_bounds__(cuda_threads)
                             op::step_hyperparameters<optimizer, stored> const* hyper, bool decays) {
   using maps_of = detail::quantized_maps<optimizer>;
   constexpr int block = op::quantized_update<optimizer>::block;
-  static_assert(block == 32 * detail::quantized_lanes<1>::per_lane && block == cuda_threads &&
+  static_assert(block == 32 * detail::quantized_lanes::per_lane && block == cuda_threads &&
                 block == dynamic_map::codes);
   if (norm_and_scale[1] == 0) return; // the gradient norm is not finite: skip the update
   __shared__ float values[maps_of::count][block];
@@ -160,13 +169,11 @@ static __global__ void __launch_bounds__(cuda_threads)
     for (auto b = static_cast<std::int64_t>(blockIdx.x) * (cuda_threads / 32) + threadIdx.x / 32; b * block < x.used;
          b += stride) {
       auto const remaining = x.used - b * block;
-      auto const update = [&]<int n>(detail::quantized_lanes<n> lanes) {
-        detail::update_block<optimizer>(lanes, x, instance * x.elements + b * block,
-                                        instance * ((x.elements + block - 1) / block) + b, maps, values, scale,
-                                        prepared, hyper->step, std::integer_sequence<int, field...>{});
-      };
-      if (x.in_packs && remaining >= block) update(detail::quantized_lanes<detail::quantized_pack>{block});
-      else update(detail::quantized_lanes<1>{static_cast<int>(remaining < block ? remaining : block)});
+      detail::quantized_lanes const lanes{static_cast<int>(remaining < block ? remaining : block),
+                                          x.in_packs && remaining >= block};
+      detail::update_block<optimizer>(lanes, x, instance * x.elements + b * block,
+                                      instance * ((x.elements + block - 1) / block) + b, maps, values, scale, prepared,
+                                      hyper->step, std::integer_sequence<int, field...>{});
     }
 }
 
@@ -185,7 +192,7 @@ template <class optimizer, class architecture> struct kernel<op::quantized_updat
       x.scales[i] = static_cast<float*>(data[fields + i]);
     }
     x.used = detail::used_elements(c, c.options, elements);
-    x.in_packs = elements % detail::quantized_pack == 0 && are_aligned(x.gradient, x.weight, state.data...);
+    x.in_packs = elements % detail::quantized_lanes::n == 0 && are_aligned(x.gradient, x.weight, state.data...);
     x.instances = elements == 0 ? 0 : weight.count / elements;
     start(c, x, norm_and_scale, hyper, std::make_integer_sequence<int, fields>{});
   }

@@ -21,18 +21,29 @@ template <class stored, class state, int fields> struct update_entry {
 /// Maximum number of elements that a block updates.
 inline constexpr std::int64_t update_chunk = 16 * cuda_threads;
 
-/// Updates elements [i, i + n) of a parameter. Multiplies the gradient by `scale`.
+/// Updates elements [i, i + count) of a parameter, at most n; in one access per array if `in_pack`. Multiplies the
+/// gradient by `scale`. All ranks must compute the same bits, so both kinds of access share the arithmetic.
 template <class optimizer, int n, class stored, class entry_type, class prepared, int... field>
-__device__ void update_pack(entry_type const& entry, std::int64_t i, stored scale, prepared const& hyper,
-                            optimizer_step step, std::integer_sequence<int, field...>) {
+__device__ void update_pack(entry_type const& entry, std::int64_t i, int count, bool in_pack, stored scale,
+                            prepared const& hyper, optimizer_step step, std::integer_sequence<int, field...>) {
   stored gradient[n], weight[n], state[sizeof...(field) + 1][n];
-  load_pack(entry.gradient + i, gradient), load_pack(entry.weight + i, weight);
-  (load_pack(entry.fields_of_state[field] + i, state[field]), ...);
+  if (in_pack) {
+    load_pack(entry.gradient + i, gradient), load_pack(entry.weight + i, weight);
+    (load_pack(entry.fields_of_state[field] + i, state[field]), ...);
+  } else {
+    load_elements(entry.gradient + i, count, gradient), load_elements(entry.weight + i, count, weight);
+    (load_elements(entry.fields_of_state[field] + i, count, state[field]), ...);
+  }
   CT_UNROLL
   for (int j = 0; j < n; ++j)
     op::update_element<optimizer, stored>(hyper, step, gradient[j] * scale, weight[j], state[field][j]...);
-  store_pack(weight, entry.weight + i);
-  (store_pack(state[field], entry.fields_of_state[field] + i), ...);
+  if (in_pack) {
+    store_pack(weight, entry.weight + i);
+    (store_pack(state[field], entry.fields_of_state[field] + i), ...);
+  } else {
+    store_elements(weight, count, entry.weight + i);
+    (store_elements(state[field], count, entry.fields_of_state[field] + i), ...);
+  }
 }
 
 } // namespace detail
@@ -53,15 +64,12 @@ static __global__ void __launch_bounds__(cuda_threads)
   auto const begin = static_cast<std::int64_t>(blockIdx.x - entry.first_block) * detail::update_chunk;
   auto const end = begin + detail::update_chunk < entry.count ? begin + detail::update_chunk : entry.count;
   auto const thread = static_cast<std::int64_t>(threadIdx.x);
-  // Threads update packs up to element `packs_end`, and single elements from there on.
-  auto const packs_end =
-      are_aligned(entry.gradient, entry.weight, entry.fields_of_state[field]...) ? end - end % n : begin;
+  bool const aligned = are_aligned(entry.gradient, entry.weight, entry.fields_of_state[field]...);
   CT_KEEP_LOOP
-  for (auto i = begin + thread * n; i < packs_end; i += cuda_threads * n)
-    detail::update_pack<optimizer, n>(entry, i, scale, prepared, step, fields);
-  CT_KEEP_LOOP
-  for (auto i = packs_end + thread; i < end; i += cuda_threads)
-    detail::update_pack<optimizer, 1>(entry, i, scale, prepared, step, fields);
+  for (auto i = begin + thread * n; i < end; i += cuda_threads * n) {
+    int const count = end - i < n ? static_cast<int>(end - i) : n;
+    detail::update_pack<optimizer, n>(entry, i, count, aligned && count == n, scale, prepared, step, fields);
+  }
 }
 
 template <class optimizer, class architecture> struct kernel<op::update<optimizer>, cuda<architecture>> {
