@@ -73,17 +73,20 @@ public:
   }
   nccl_group(nccl_group const&) = delete;
   nccl_group& operator=(nccl_group const&) = delete;
-  /// Ends the group. Waits, at most `deadline` seconds, for the other ranks to end it. If the group has failed, or
-  /// during stack unwinding, aborts instead. All graphs with calls of this group must have been destroyed: NCCL waits
-  /// for them.
-  ~nccl_group() {
+  /// Ends the group, if `end` has not ended it.
+  ~nccl_group() { end(); }
+  /// Ends the group; call nothing else afterwards. Waits, at most `deadline` seconds, for the other ranks to end it. If
+  /// the group has failed, or during stack unwinding, aborts instead. Returns whether all ranks have ended it. All
+  /// graphs with calls of this group must have been destroyed: NCCL waits for them.
+  bool end() {
     if (std::uncaught_exceptions() > 0) mark_failed("an exception ends the run");
     try {
-      if (!failed_) wait_until_accepted(ncclCommFinalize(comm_), "disconnect the devices");
+      if (!failed_ && comm_ != nullptr) wait_until_accepted(ncclCommFinalize(comm_), "disconnect the devices");
     } catch (...) {} // `wait_until_accepted` has set `failed_`
     if (failed_) abort();
     watchdog::wait const guard("disconnecting the devices", deadline_ + call_timeout);
-    if (comm_ != nullptr) ncclCommDestroy(comm_);
+    if (comm_ != nullptr) ncclCommDestroy(std::exchange(comm_, nullptr));
+    return !failed_;
   }
 
   /// This rank, and the number of ranks.

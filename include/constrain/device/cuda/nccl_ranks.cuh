@@ -25,6 +25,8 @@ public:
     cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event");
   }
   ~nccl_ranks() override {
+    // If a rank is missing in one group, the other one is not waited for as well.
+    if (zero_ && !zero_->end()) data_->abort();
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
