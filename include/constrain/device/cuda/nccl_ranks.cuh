@@ -25,7 +25,7 @@ public:
     cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event");
   }
   ~nccl_ranks() override {
-    // If a rank is missing in one group, the other one is not waited for as well.
+    // A rank that is missing in `zero_` is missing in `data_`, too: do not wait for it twice.
     if (zero_ && !zero_->end()) data_->abort();
     if (event_ != nullptr) cudaEventDestroy(event_);
   }

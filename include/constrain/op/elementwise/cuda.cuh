@@ -69,8 +69,7 @@ private:
       gradient_packs<n, functor, stored, sizeof...(inputs)> const packs{{inputs...}, dx.data, dx.features()};
       sum_columns<n>(c, packs, dx.rows(), dx.features(), dbias, c.add_to(1));
     };
-    if (takes_packs<stored>(dx.features(), dx.data, inputs...)) sum(std::integral_constant<int, pack_of<stored>>{});
-    else sum(std::integral_constant<int, 1>{});
+    with_packs<stored>(dx.features(), sum, dx.data, inputs...);
   }
 };
 

@@ -30,8 +30,7 @@ template <class architecture> struct kernel<op::embedding_gradient, cuda<archite
       cuda_launch(context, blocks, cuda_threads, embedding_gradient_kernel<n, stored, accumulate>, dy.data, buckets,
                   width, dtable.data);
     };
-    if (takes_packs<stored>(width, dy.data, dtable.data)) launch(std::integral_constant<int, pack_of<stored>>{});
-    else launch(std::integral_constant<int, 1>{});
+    with_packs<stored>(width, launch, dy.data, dtable.data);
   }
 };
 

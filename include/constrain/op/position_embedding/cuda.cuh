@@ -32,9 +32,7 @@ template <class architecture> struct kernel<op::position_embedding, cuda<archite
                    position_embedding_packs<n, stored>{x.data, table.data, y.data, sequence_elements / n,
                                                        divisor(sequence_elements / n)});
     };
-    if (takes_packs<stored>(sequence_elements, x.data, table.data, y.data))
-      start(std::integral_constant<int, pack_of<stored>>{});
-    else start(std::integral_constant<int, 1>{});
+    with_packs<stored>(sequence_elements, start, x.data, table.data, y.data);
   }
 };
 

@@ -72,7 +72,7 @@ struct quantized_lanes {
     else store_elements(from, elements(k), to + index(k));
   }
   /// Decodes this lane's elements of a field with the values of the field's map, [256]. Elements at or beyond `count`
-  /// are decoded from the code 0. `codes`: the codes of the quantization block, here and in `write`.
+  /// are 0. `codes`: the codes of the quantization block, here and in `write`.
   template <class stored>
   __device__ void read(std::uint8_t const* codes, float scale, float const* values, stored (&to)[per_lane]) const {
     CT_UNROLL
@@ -80,7 +80,8 @@ struct quantized_lanes {
       std::uint8_t pack[n];
       load(k, codes, pack);
       CT_UNROLL
-      for (int j = 0; j < n; ++j) to[k * n + j] = static_cast<stored>(values[pack[j]] * scale);
+      for (int j = 0; j < n; ++j)
+        to[k * n + j] = j < elements(k) ? static_cast<stored>(values[pack[j]] * scale) : stored(0);
     }
   }
   /// Sets the scale and the codes from the field's new values `x` in all lanes; `nearest` is the search in the field's
