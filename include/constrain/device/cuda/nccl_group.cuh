@@ -73,20 +73,24 @@ public:
   }
   nccl_group(nccl_group const&) = delete;
   nccl_group& operator=(nccl_group const&) = delete;
-  /// Ends the group, if `end` has not ended it.
-  ~nccl_group() { end(); }
-  /// Ends the group; call nothing else afterwards. Waits, at most `deadline` seconds, for the other ranks to end it. If
-  /// the group has failed, or during stack unwinding, aborts instead. Returns whether all ranks have ended it. All
+  /// Ends the group. Waits for the other ranks as `disconnect`, if it was not called before; aborts if it fails. All
   /// graphs with calls of this group must have been destroyed: NCCL waits for them.
-  bool end() {
+  ~nccl_group() {
+    if (!disconnect()) abort();
+    watchdog::wait const guard("disconnecting the devices", call_timeout);
+    if (comm_ != nullptr) ncclCommDestroy(comm_);
+  }
+  /// Waits, at most `deadline` seconds, until all ranks have called this function, and returns whether they have. If
+  /// the group has failed, or during stack unwinding, returns false without waiting. After it, call only `abort` and
+  /// the destructor.
+  bool disconnect() {
     if (std::uncaught_exceptions() > 0) mark_failed("an exception ends the run");
+    if (failed_ || is_disconnected_) return is_disconnected_;
     try {
-      if (!failed_ && comm_ != nullptr) wait_until_accepted(ncclCommFinalize(comm_), "disconnect the devices");
-    } catch (...) {} // `wait_until_accepted` has set `failed_`
-    if (failed_) abort();
-    watchdog::wait const guard("disconnecting the devices", deadline_ + call_timeout);
-    if (comm_ != nullptr) ncclCommDestroy(std::exchange(comm_, nullptr));
-    return !failed_;
+      wait_until_accepted(ncclCommFinalize(comm_), "disconnect the devices");
+      is_disconnected_ = true;
+    } catch (...) {} // `wait_until_accepted` has marked the group as failed
+    return is_disconnected_;
   }
 
   /// This rank, and the number of ranks.
@@ -161,6 +165,8 @@ public:
     });
   }
 
+  /// Whether a call or a wait of this group has failed, or `abort` was called.
+  bool has_failed() const { return failed_; }
   /// Throws `error` if NCCL has found a failure of a rank or a connection, or if the group has failed before.
   void check_health() {
     refuse_if_failed();
@@ -179,9 +185,10 @@ public:
          "output, and if they are only slow, set a longer run_options::deadline"}));
     throw error(reason_);
   }
-  /// Marks the group as failed, and aborts its unfinished collective calls. A second call to `abort` does nothing. All
-  /// graphs with calls of this group must have been destroyed.
+  /// Marks the group as failed, and aborts its unfinished collective calls. Does nothing if the group is aborted or
+  /// disconnected. All graphs with calls of this group must have been destroyed.
   void abort() {
+    if (is_disconnected_) return;
     mark_failed("an earlier call has failed; see its error, and start the program again on all ranks");
     if (comm_ == nullptr) return;
     watchdog::wait const guard("ending the calls on the devices", call_timeout);
@@ -258,6 +265,7 @@ private:
   double deadline_;
   std::int64_t calls_ = 0;
   bool failed_ = false;
+  bool is_disconnected_ = false; // `disconnect` has returned true
   std::string reason_; // why the group failed; empty: it has not failed
 };
 

@@ -24,9 +24,12 @@ public:
     if (zero.size() > 1 && zero.size() < data.size()) zero_ = std::make_unique<nccl_group>(zero, deadline);
     cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event");
   }
+  /// Ends the groups, which waits for the other ranks. A rank that is missing in one group is missing in both, so that
+  /// both are aborted, and no group is waited for after the other has failed.
   ~nccl_ranks() override {
-    // A rank that is missing in `zero_` is missing in `data_`, too: do not wait for it twice.
-    if (zero_ && !zero_->end()) data_->abort();
+    auto const fails = [](auto const& group) { return group && group->has_failed(); };
+    auto const disconnects = [](auto const& group) { return !group || group->disconnect(); };
+    if (fails(data_) || fails(zero_) || !disconnects(zero_) || !disconnects(data_)) abort_groups();
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
 
@@ -67,9 +70,14 @@ private:
       detail::sleep_between_polls();
     }
   }
-  /// Aborts the groups; for a group that is already aborted, does nothing.
+  /// Destroys the graphs, then aborts the groups.
   void abort() {
     before_abort_();
+    abort_groups();
+  }
+  /// Aborts the groups; does nothing for a group that is aborted or disconnected.
+  void abort_groups() {
+    watchdog::wait const guard("ending the calls on the devices", 10);
     ncclGroupStart(); // otherwise the abort of one group could wait for the kernels of the other
     if (zero_) zero_->abort();
     if (data_) data_->abort();
