@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// The text of a chat: each message is written as `begin`, its role, `after_role`, its content and `end`. Each of the
-/// three texts may be empty. The default is ChatML.
+/// How a chat becomes text: each message is written as `begin`, its role, `after_role`, its content and `end`. Each of
+/// the three texts may be empty. The default is ChatML.
 struct chat_format {
   std::string begin = "<|im_start|>"; // text before the role
   std::string after_role = "\n";      // text between the role and the content

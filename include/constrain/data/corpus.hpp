@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 enum class token_width : std::uint8_t { byte = 1, uint16 = 2, uint32 = 4 };
 
 /// A read-only sequence of tokens, with an optional mask of prompt tokens (used as input, but not as labels). Copies,
-/// and the parts that `split` returns, share the storage.
+/// and the parts that `split` returns, share the storage. Several threads may read them at the same time.
 class corpus {
 public:
   /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
@@ -48,7 +48,7 @@ public:
   std::int32_t vocabulary() const { return vocabulary_; }
   /// The vocabulary size of byte tokens.
   static constexpr std::int32_t byte_vocabulary = 256;
-  /// The largest token that a corpus may have: the vocabulary size must be an `std::int32_t`.
+  /// The largest token that a corpus may have, so that the vocabulary size fits into an `std::int32_t`.
   static constexpr std::uint32_t largest_token = 0x7ffffffe;
 
   /// Token `index`. Throws `error` unless 0 <= `index` < `size()`. Also throws as `copy` does.

@@ -105,6 +105,7 @@ CONSTRAIN_INLINE void corpus::copy(std::int64_t first, std::span<std::int32_t> t
       maximum = std::max(maximum, token);
       *out++ = static_cast<std::int32_t>(token);
     });
+    // When the corpus was made, all tokens were below `vocabulary_`.
     if (maximum >= static_cast<std::uint32_t>(vocabulary_)) throw source_.changed();
   });
 }

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// The labels of examples that are made from documents.
 enum class document_labels : std::uint8_t {
-  next_tokens, ///< The label of a token is the next token of its document; the last token has `ignored_label`, and so
-               ///< has a token before a prompt token.
+  next_tokens, ///< The label of a token is the next token of its document. It is `ignored_label` if the next token is
+               ///< part of a prompt, or if there is none.
   same_tokens, ///< The label of a token is the token itself, for masked language modeling (`examples::with_masks`);
                ///< prompt tokens have `ignored_label`.
   classes,     ///< Each document has one label, its class.
@@ -55,8 +55,9 @@ private:
 };
 
 /// Splits a corpus into documents without classes. Each document includes the token `end` that ends it; the last
-/// document may lack the token. The documents keep the prompt mask of the corpus. Throws `error` if `end` is not in the
-/// corpus's vocabulary, if the corpus cannot be read, or if the documents exceed this machine's physical memory.
+/// document may lack the token. The documents keep the prompt mask of the corpus. An empty corpus has no documents.
+/// Throws `error` if `end` is not in the corpus's vocabulary, if the corpus cannot be read, or if the documents exceed
+/// this machine's physical memory.
 documents split_documents(corpus const& source, std::int32_t end);
 
 } // namespace constrain::data

@@ -59,9 +59,9 @@ public:
 
   struct parts;
   /// Splits at random: of n examples, `validation` gets floor(`validation_fraction` x n) examples, but at most
-  /// `validation_limit`; `train` gets all other examples. The same seed gives the same parts on every machine. A part
-  /// can be split again. Throws `error` if `validation_fraction` is not in [0, 1], if `validation_limit` is negative,
-  /// or if this part already results from eight splits.
+  /// `validation_limit`; `train` gets all other examples. Either part may be empty. The same seed gives the same parts
+  /// on every machine. A part can be split again. Throws `error` if `validation_fraction` is not in [0, 1], if
+  /// `validation_limit` is negative, or if this part already results from eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t validation_limit = std::numeric_limits<std::int64_t>::max()) const;
   /// The same examples for masked language modeling: whenever a trainer copies an example into a batch, `mask_tokens`

@@ -82,14 +82,14 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 
 } // namespace detail
 
-/// A corpus from a JSON Lines file. Each line is an object with a string in "text", a prompt in "input" and its answer
-/// in "output", or a chat in "messages" (an array of objects with a "role" and a "content"); if an object has several
-/// of these, the first in this order is used. Each byte is a token. Prompts have no loss. In a chat, only the content
-/// of each assistant message and the `chat_format::end` after it have loss. With `.length`, padding (byte 0) and the
-/// first token of each text have no loss either. Blank lines are skipped. Throws `error`, with the line's number, for a
-/// malformed line. Also throws `error` if there is no text, if every text, with its `.end`, is empty, if the file
-/// cannot be read, if `.length` is negative, or if the texts, cut or padded to `.length`, exceed this machine's
-/// physical memory.
+/// A corpus from a JSON Lines file. Each line is an object that has a string in "text", or a prompt in "input" and its
+/// answer in "output", or a chat in "messages" (an array of objects with a "role" and a "content"); if an object has
+/// several of these, the first in this order is used. Each byte is a token. Prompts have no loss. In a chat, only the
+/// content of each assistant message and the `chat_format::end` after it have loss. With `.length`, padding (byte 0)
+/// and the first token of each text have no loss either. Blank lines are skipped. Throws `error`, with path and line
+/// number, for a malformed line. Also throws `error` if there is no text, if every text, with its `.end`, is empty, if
+/// the file cannot be read, if `.length` is negative, or if the texts, cut or padded to `.length`, exceed this
+/// machine's physical memory.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

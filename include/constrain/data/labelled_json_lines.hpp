@@ -19,7 +19,7 @@ struct labelled_json_lines_options {
   std::int32_t classes = 0;    ///< Number of classes, at least 0; 0: the number of names, or no limit without names.
   bool lengths = true;         ///< Whether the examples have a second input, the number of tokens of each text.
   std::string text = "text";   ///< Name of the member that holds the text.
-  std::string label = "label"; ///< Name of the member that holds the label, not the one in `.text`.
+  std::string label = "label"; ///< Name of the member that holds the label; must differ from `.text`.
 };
 
 namespace detail {
@@ -35,7 +35,7 @@ struct labelled_arrays {
 class labelled_texts {
 public:
   /// `path` appears in errors. Throws `error` for an option out of range, if `.text` and `.label` are equal, if a class
-  /// name occurs twice, or if `.class_names` does not have `.classes` names.
+  /// name occurs twice, or if `.class_names` and `.classes` are both given and their numbers of classes differ.
   labelled_texts(std::string path, labelled_json_lines_options const& options);
 
   /// Adds one line; skips a blank line. Throws `error`, with path and line number, for a malformed line. Also throws
@@ -52,7 +52,8 @@ private:
   std::shared_ptr<labelled_arrays> arrays_ = std::make_shared<labelled_arrays>();
   std::int64_t line_number_ = 0;
 
-  /// The class index of a label. `location`: path and line number, for errors.
+  /// The class index of a label. `location`: path and line number, for errors. Throws `error` for an unknown name, a
+  /// class out of range, or a value that is neither an integer nor a string.
   std::int32_t class_of(io::json const& label, std::string const& location) const;
 };
 

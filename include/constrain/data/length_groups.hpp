@@ -21,8 +21,8 @@ struct length_group {
   examples padded;         // inputs: tokens [n, length], lengths [n]; labels: [n, length], or classes [n]
 };
 
-/// Groups documents by length: pads each document with token 0 to a multiple of `.multiple`, the smallest that holds
-/// it, and returns one group per padded length, in ascending order. The examples of a group are in the order of the
+/// Groups documents by length: pads each document with token 0 to the smallest multiple of `.multiple` that holds it,
+/// and returns one group per padded length, in ascending order. The examples of a group are in the order of the
 /// documents. Padding has ignored labels. All sequences of a task have one length, so a trainer accepts only the group
 /// of that length. Throws `error` for an option out of range, if there is no document, if a document has more than
 /// 2^31 - 1 tokens after the cut to `.longest`, or if the examples exceed this machine's physical memory.

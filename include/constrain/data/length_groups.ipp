@@ -77,6 +77,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   auto const order = detail::sorted_by_length(source, options);
   std::int64_t tokens = 0;
   for (auto const& entry : order) {
+    // The first check ensures that the sum in the second does not overflow.
     detail::check_memory("a document padded to a multiple of .multiple", entry.length, 2 * sizeof(std::int32_t));
     detail::check_memory("the padded data", tokens += entry.length, 2 * sizeof(std::int32_t));
   }

@@ -54,7 +54,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void file_tree::exclude_above() {
   struct stat root {};
   struct stat status {};
-  if (::stat(root_.c_str(), &root) != 0) return; // `read` reports it
+  if (::stat(root_.c_str(), &root) != 0) return; // `read` reports the failure
   auto path = concat({root_, "/.."});
   // "/.." is "/", which must not be excluded if it is the root.
   while (::stat(path.c_str(), &status) == 0 && !io::detail::same_file(status, root) && is_new(status)) path += "/..";

@@ -55,7 +55,7 @@ private:
   static constexpr char const* advice = "do not change the file during a run; write new tokens to another file";
 
   std::string path_;
-  mutable struct stat status_ {};
+  mutable struct stat status_ {}; // before `file_`, whose initializer writes it
   io::descriptor file_;
   std::int64_t begin_ = 0;
   std::uint32_t checksum_ = 0;

@@ -31,8 +31,8 @@ token_layout find_tokens(std::span<std::byte const> head, std::int64_t size, std
 
 } // namespace detail
 
-/// A corpus from a file of little-endian tokens of 16 or 32 bits: without a header, as nanoGPT writes them (set `.bits`
-/// for 32-bit tokens), or with an llm.c header: magic number 20240520 and version 1 for 16 bits (GPT-2), or 20240801
+/// A corpus from a file of little-endian tokens of 16 or 32 bits. The file has no header, as nanoGPT writes it (set
+/// `.bits` for 32-bit tokens), or an llm.c header: magic number 20240520 and version 1 for 16 bits (GPT-2), or 20240801
 /// and version 7 for 32 bits (Llama 3). Throws `error` if the file cannot be read, has no tokens, ends within a token,
 /// has a wrong header or a header that contradicts `.bits`, or has a token above `corpus::largest_token`. The file is
 /// scanned once, for its largest token and its checksum, and stays open. Tokens are read when they are used. Reading

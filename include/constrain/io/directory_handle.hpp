@@ -15,11 +15,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The status of `name`, a path relative to the open directory `directory` (AT_FDCWD: the working directory). Does not
-/// follow a symbolic link. nullopt if the name does not exist or its status cannot be read.
+/// follow a symbolic link. If the name does not exist or its status cannot be read, returns nullopt and sets `errno`.
 std::optional<struct stat> status_at(int directory, std::string const& name);
 
-/// Whether a path exists and its status can be read. A symbolic link is not followed, so a broken one counts as
-/// existing. Throws `error` for a NUL byte.
+/// Whether a path exists and its status can be read; if not, sets `errno`. A symbolic link is not followed, so a broken
+/// one counts as existing. Throws `error` for a NUL byte.
 inline bool exists(std::string const& path) { return status_at(AT_FDCWD, system_path(path)).has_value(); }
 
 /// Whether `a` and `b` are statuses of the same file or directory: their devices and inodes are equal.

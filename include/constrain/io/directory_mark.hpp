@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <vector>
 
-/// The mark: a hidden file ".constrain" in each directory that `directory_writer` saves, and in an old directory
-/// without a valid mark that it is about to replace (`mark_replaced`). The mark lists the files that a later save may
-/// remove.
+/// The mark is a hidden file, ".constrain", with the list of files that a later save may remove from the mark's
+/// directory. `directory_writer` writes a mark into each new directory. Before it replaces an old directory without a
+/// valid mark, it writes a mark into that directory too (`mark_replaced`).
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
 /// directory, the final name of the saved directory, and the list of files. Each file of a new directory is listed

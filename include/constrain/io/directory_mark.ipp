@@ -36,6 +36,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                      std::string_view name) {
   std::string text(mark_begin);
   text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(parent), "\nname "});
+  // With its length, a name that contains newlines cannot be mistaken for a shorter name and a list of files.
   return text += concat({name.size(), " ", name, "\n"});
 }
 
@@ -43,7 +44,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                               directory_handle const& parent, std::string_view name,
                                                               std::vector<std::string> const& files)
     : file_(::openat(directory.get(), mark_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644)) {
-  if (!file_) return; // before `mark_head`, which may change `errno`
+  if (!file_) return; // returns before `mark_head`, which may change `errno`
   auto text = mark_head(directory, parent, name);
   for (auto const& file : files) text += concat({file, "\n"});
   if (!write_all(file_, text)) file_ = {};

@@ -15,17 +15,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// of each file. The files stay readable through this object even if a later save replaces the directory.
 class directory_reader {
 public:
-  /// Whether there is something to read: `path` is a directory with a manifest or, so that a damaged copy is not
-  /// overlooked, with a safetensors file; or it is neither missing nor a directory that can be listed (the constructor
-  /// throws the reason); or an interrupted save left the directory '.<name>.previous' beside `path`. A symbolic link
-  /// counts as the path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL byte, or
-  /// if it does not exist and does not end in a name.
+  /// Whether there is something to read, intact or damaged. True in three cases: `path` is a directory with a manifest
+  /// or a safetensors file (so that a copy without its manifest is not overlooked); `path` exists, but is not a
+  /// directory or cannot be listed (the constructor throws the reason); an interrupted save left the directory
+  /// '.<name>.previous' beside `path`. A symbolic link counts as the path that it refers to. Does not check the
+  /// content. Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
   /// Opens and checks the directory `path`. If it does not exist, or has neither a manifest nor a safetensors file,
-  /// reads '.<name>.previous' (see `finds`) instead, if that exists.
-  /// Throws `error` if the directory or its manifest is missing or invalid, and for the first file that is missing,
-  /// truncated or changed.
+  /// reads '.<name>.previous' (see `finds`) instead, if that exists. Throws `error` if the directory or its manifest is
+  /// missing or invalid, and for the first file that is missing, truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
   /// The files that the manifest lists, in the order in which they were written.

@@ -14,9 +14,9 @@
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
 /// either the complete old or the complete new directory. Otherwise, two renames replace it: the first moves the old
 /// directory to '.<name>.previous', and the second moves the new directory to the target. Both directories are complete
-/// and on disk before the first rename. If a save is interrupted between the renames, readers use '.<name>.previous',
-/// and the next save to the same target restores it if it has a valid mark and a manifest, and nothing or an empty
-/// directory is at the target. Concurrent writers of the same target are safe only with the atomic exchange.
+/// and on disk before the first rename. If a save is interrupted between the renames, readers use '.<name>.previous'.
+/// The next save to the same target restores it, provided that it has a valid mark and a manifest, and that the target
+/// does not exist or is empty. Concurrent writers of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless
@@ -41,9 +41,10 @@ struct old_directory {
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,
                                               std::string const& display_name, int attempts = 100);
 
-/// Writes a mark into the old directory, at `name` in `parent`, if it has no valid one, and adds the mark to
-/// `old.files`. With the mark, a later save can finish the removal if this save is interrupted. Ignores failure:
-/// without a mark, a later save neither finishes the removal nor restores '.<name>.previous'.
+/// Writes a mark into the old directory, at `name` in `parent`, and adds the mark to `old.files`. Does nothing if there
+/// is no old directory, or if it is empty or has a valid mark. With the mark, a later save can finish the removal if
+/// this save is interrupted. Ignores failure: without a mark, a later save neither finishes the removal nor restores
+/// '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
 /// A name, a new one in each call, for a directory with files that this library did not save: '<target>.kept-<suffix>'.

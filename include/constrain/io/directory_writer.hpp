@@ -67,8 +67,8 @@ public:
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
   /// is in progress, if the save fails, or if the parent directory cannot be synced after the replacement. A failed
-  /// save leaves the target unchanged, except that the target is left as '.<name>.previous', where readers find it, if
-  /// neither the second of two renames nor the undoing of the first succeeds.
+  /// save leaves the files at the target unchanged, with one exception: if the second of two renames fails and the
+  /// first cannot be undone, the old directory stays at '.<name>.previous', where readers find it.
   [[gnu::cold]] void commit();
 
 private:
@@ -95,9 +95,9 @@ private:
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
   /// Renames '.<name>.previous' to the target if it has a valid mark and a manifest, and the target has no manifest: a
-  /// save was interrupted between its two renames. If the target is not empty, this fails and keeps both. Otherwise,
-  /// removes '.<name>.previous' if it has a valid mark, is empty or holds only an incomplete mark. Keeps any other
-  /// directory of that name.
+  /// save was interrupted between its two renames. If the target is not empty, the rename fails, and both directories
+  /// stay. If there is nothing to restore, removes '.<name>.previous', provided that it has a valid mark, is empty or
+  /// holds only an incomplete mark. Ignores failures.
   [[gnu::cold]] void recover();
 
   /// Creates the temporary directory, locks it if the file system has locks, and marks it. Throws `error` if the

@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 // Protobuf field numbers. Event: wall_time 1, step 2, file_version 3, summary 5. Summary: value 1. Value: tag 1,
-// simple_value 2.
+// simple_value 2. The first event of a file holds only the time and the version of the format, "brain.Event:2".
 
 [[gnu::cold]] CONSTRAIN_INLINE event_file::event_file(std::string const& path, double time)
     : path_(path), file_(open_plain_file(path, "the event file", O_WRONLY | O_EXCL)) {
@@ -44,7 +44,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string event_file::checksum(std::string_view bytes) {
   auto const crc = crc32c{}.update(text_bytes(bytes)).value();
-  return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // masked, as the TFRecord format requires
+  return fixed((crc >> 15 | crc << 17) + 0xa282ead8u, 4); // the mask of the TFRecord format: rotate, then add
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void event_file::record(std::string const& event) {

@@ -37,7 +37,7 @@ public:
   bool is_null() const { return kind() == json_kind::null; }
 
   /// The boolean. Throws `error` if the value is not a boolean.
-  bool boolean() const { return require(json_kind::boolean, "a boolean").length == 4; }
+  bool boolean() const { return require(json_kind::boolean, "a boolean").length == 4; } // the length of "true"
   /// The string in UTF-8, with escapes decoded. Throws `error` if the value is not a string.
   std::string_view string() const { return tree_->text_of(require(json_kind::string, "a string")); }
   /// The number as written in the text. Throws `error` if the value is not a number.

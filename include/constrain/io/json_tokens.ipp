@@ -55,6 +55,7 @@ CONSTRAIN_INLINE char32_t json_tokens::character() {
   auto const rank = [](char c) { return c == '"' ? int{end_of_string} : static_cast<unsigned char>(c); };
   auto const *x = text_.data() + a, *y = text_.data() + b;
   for (; *x == *y && *x != '"' && *x != '\\'; ++y) ++x;
+  // Without escapes, the first different byte decides: in UTF-8, byte order is the order of the code points.
   if (*x != '\\' && *y != '\\') return rank(*x) - rank(*y);
   auto first = *this, second = *this;
   first.offset_ = position_of({x, std::size_t{0}}), second.offset_ = position_of({y, std::size_t{0}});

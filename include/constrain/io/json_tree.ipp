@@ -35,7 +35,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void json_parser::string(json_cursor& cursor) {
   char* const begin = tree_.text.data() + cursor.position() + 1;
-  char* out = begin; // never overtakes the cursor: an escape is at least as long as the UTF-8 it decodes to
+  char* out = begin; // never passes the string's end: an escape is at least as long as the UTF-8 that it decodes to
   auto const token = cursor.string_token([&](std::string_view part) {
     if (part.size() == 1) *out = part[0];
     else std::memcpy(out, part.data(), part.size());

@@ -17,7 +17,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The error for a file that cannot be written, with the reason from `errno`. `display_name`: the file's name in the
-/// error.
+/// error. The error says that the old content is unchanged, so throw it only before the old content is replaced.
 error unwritable(std::string const& display_name);
 
 /// A new file, written sequentially through a 64 KiB buffer. Its size and CRC-32C are computed while it is written.

@@ -41,8 +41,8 @@ private:
 /// missing and does not end in a name, and for a NUL byte.
 [[gnu::cold]] std::optional<split_path> missing_path(std::string path);
 
-/// A suffix that makes a temporary name unlikely to exist already: the process id, the nanoseconds of the clock and a
-/// counter, joined by '-'. Each call returns another suffix.
+/// A suffix that makes a temporary name unlikely to exist already: the process id, the time's nanoseconds within the
+/// second and a counter, joined by '-'. Each call in a process returns another suffix.
 [[gnu::cold]] std::string unlikely_suffix();
 
 /// The error for a directory `path` that cannot be synced to disk. `code`: the error number.

@@ -19,6 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   constexpr char const* remove_advice = "remove it";
   // Without O_NONBLOCK, opening a pipe only for writing would wait for a reader.
   descriptor file(::open(system_path(path), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+  // With these flags, a symbolic link fails with ELOOP (FreeBSD: EMLINK), and a pipe without a reader with ENXIO.
   if (!file && (errno == ELOOP || errno == EMLINK)) throw refusal("it is a symbolic link", remove_advice);
   if (!file && (errno == ENXIO || errno == EISDIR)) throw refusal("it is not a regular file", remove_advice);
   if (!file) throw refusal(reason(), remedy());

@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       path = real.text;
       break;
     }
-    if (path.empty()) break; // the working directory was removed
+    if (path.empty()) break; // the working directory was removed: the path then counts as relative to '/'
     while (path.size() > 1 && path.back() == '/') path.pop_back();
     auto const end = path.rfind('/') + 1;
     missing.push_back(path.substr(end));

@@ -25,7 +25,7 @@ namespace detail {
 struct safetensors_entry {
   std::string_view name;                ///< As written, with escapes not decoded.
   std::string dtype;                    ///< With escapes decoded, for example "F32".
-  std::uint32_t shape = 0, offsets = 0; ///< Header positions of the shape array and the first data offset.
+  std::uint32_t shape = 0, offsets = 0; ///< Header positions of the shape array and the first data offset; 0: none yet.
   std::uint64_t begin = 0, end = 0;     ///< Byte range in the data section.
 };
 

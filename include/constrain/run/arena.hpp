@@ -97,6 +97,7 @@ private:
                  " from byte ", offset, "; stay within it"});
   }
 
+  // Any value will do. `used` cannot tell a byte that was overwritten with this value from an unused byte.
   static constexpr unsigned char pattern = 0xA5;
   bytes size_;
 };

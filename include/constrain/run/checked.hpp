@@ -75,17 +75,17 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 /// not always reveal them. The first output of each plan step (kernel call) must be finite if the output's dtype is
 /// floating-point. An output that the loss scale of precision::fp16 multiplies is exempt while the loss scale can still
 /// fall: if the output overflows, the trainer skips the update and lowers the loss scale. If a check fails, the hook
-/// throws an `error` that names the plan step.
+/// throws an `error` that names the plan step. The tags are those of one run: make a new object for each run.
 class checked_hooks {
 public:
-  static constexpr std::int64_t block = 64; // bytes that share one tag
+  static constexpr std::int64_t block = 64; // bytes that share one tag; every buffer begins at a multiple of this
 
   /// `operands`: the operands of the plan. `values`: the array of the program's `checked_table`. The arena and both
   /// arrays must outlive this object. `may_overflow`: whether values that the loss scale multiplies may be non-finite.
   checked_hooks(arena const& memory, operand const* operands, checked_value const* values, bool may_overflow = false);
 
-  /// Tags memory that the host has written, so that any plan step may read it. Does nothing for a view without
-  /// elements.
+  /// Tags memory that the host has written, so that any plan step may read it. Call this before the run. Does nothing
+  /// for a view without elements.
   void wrote(host_view const& view);
 
   /// Checks the inputs of a plan step: bounds and tags. Arguments as for `no_hooks`.
@@ -102,7 +102,9 @@ private:
   /// lower 40. `value`: the `checked_value` of the operand. The tag of memory that no call has written is 0.
   std::uint64_t tag(operand const& o, checked_value const& value, loop_state const& loops) const;
 
+  /// Throws `error` if the operand is not completely in the arena.
   void check_bounds(int index, step const& s, operand const& o, bound_operand const& b) const;
+  /// Throws `error` if an element of the output is not finite; does nothing for integers.
   void check_finite(int index, step const& s, operand const& o, bound_operand const& b) const;
 
   arena const& memory_;

@@ -98,6 +98,7 @@ namespace detail {
 [[gnu::cold]] CONSTRAIN_INLINE std::uint64_t checked_hooks::tag(operand const& o, checked_value const& value,
                                                                 loop_state const& loops) const {
   std::uint64_t iterations = 0;
+  // The step of the FNV-1 hash, with integers instead of bytes, cut to 40 bits.
   auto const mix = [&](std::int64_t index) {
     iterations = (iterations * 0x100000001B3ull ^ static_cast<std::uint64_t>(index + 1)) & 0xFFFFFFFFFFull;
   };

@@ -25,10 +25,10 @@ public:
   cuda_enqueuing(cuda_enqueuing const&) = delete;
   cuda_enqueuing& operator=(cuda_enqueuing const&) = delete;
 
-  /// For the entry `step`: call this function before the run if the host does not know yet whether the device skips the
-  /// update of the previous step. Enqueues a kernel that overwrites the hyperparameters in the arena with
-  /// `replacement`, the values for this case, if that update was skipped. Does nothing if no step was enqueued before.
-  /// Throws `error` if CUDA fails.
+  /// Enqueues a kernel that overwrites the hyperparameters in the arena with `replacement` if the device has skipped
+  /// the update of the previous step. The entry `step` needs this if the host does not know yet whether the device
+  /// skips that update. Call this function after the hyperparameters have been written, and before the run. Does
+  /// nothing if no step was enqueued before. Throws `error` if CUDA fails.
   template <class hyperparameters> void use_if_skipped(hyperparameters const& replacement) {
     auto const* const norm =
         reinterpret_cast<storage<norm_and_scale().type> const*>(runner_.staging_buffers().last_results());
@@ -37,9 +37,9 @@ public:
     overwrite_if_skipped(runner_.context(), norm, replacement,
                          runner_.arena().data() + planned_entry::value.hyper.offset);
   }
-  /// Enqueues copies of the results, in this order: the first element of `clip_coefficient`, which is the gradient
-  /// norm, the element of `loss`, and all of `gradient_squares`. Returns the copies, which may still be pending. The
-  /// copies hold, and the function throws `error`, as for `cuda_staging_buffers::end`.
+  /// Enqueues copies of the results, in this order: the gradient norm (the first element of `clip_coefficient`), the
+  /// loss, and all of `gradient_squares`. Returns the copies, which may still be pending. They stay valid, and the
+  /// function throws `error`, as for `cuda_staging_buffers::end`.
   std::shared_ptr<pending_results> end() {
     auto results = runner_.staging_buffers().end({{norm_and_scale(), 1}, {loss(), 1}, {squares(), squares().elements}});
     ended_ = true;

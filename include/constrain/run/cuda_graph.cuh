@@ -26,6 +26,7 @@ public:
   /// captured. Throws `error` if CUDA reports an error, and what `f` throws; then there is still no graph.
   template <class function> void capture(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
+    // Relaxed: calls such as cudaMalloc, in `f` or in other threads, do not invalidate the capture.
     cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "begin to capture a graph");
     try {
       f();

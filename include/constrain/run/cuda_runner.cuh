@@ -52,7 +52,7 @@ public:
   /// Enqueues a run of the plan `planned_entry::value`: see `cuda_enqueuing`.
   template <class planned_entry> using enqueuing = cuda_enqueuing<planned_entry, runner>;
 
-  /// The device of this rank; arguments and errors as for `device_of_rank`. Collective.
+  /// The index of this rank's device; arguments and errors as for `device_of_rank`. Collective.
   static int device_for(int index, communicator& world) { return device_of_rank(index, world); }
 
 #if defined(CONSTRAIN_WITH_NCCL)
@@ -147,7 +147,8 @@ private:
   cuda_context context_;
   communicator* all_ranks_ = nullptr; // the ranks that run the same plans; null: no other ranks
 #if defined(CONSTRAIN_WITH_NCCL)
-  std::unique_ptr<nccl_ranks> ranks_; // destroyed after the graphs, and before the arena, which waits for the device
+  // Destroyed after the graphs, and before the arena, whose destructor waits for the device.
+  std::unique_ptr<nccl_ranks> ranks_;
 #endif
   std::map<void const*, plan_launches> launches_; // by the address of the plan
 };

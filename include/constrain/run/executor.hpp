@@ -124,7 +124,7 @@ template <class hooks>
     case node_kind::loop:
       loops.extent[s.axis] = detail::current_iterations(plan, s.axis, loops, parameters.valid_labels);
       loops.index[s.axis] = s.reversed ? loops.extent[s.axis] - 1 : 0;
-      if (loops.extent[s.axis] == 0) i = s.partner;
+      if (loops.extent[s.axis] == 0) i = s.partner; // continues after the loop
       break;
     case node_kind::end: {
       auto& index = loops.index[s.axis];

@@ -15,7 +15,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An operand with its address in the current iteration. A value that is stacked over loops has one instance per
-/// iteration; a call works together on the instances of those loops that are not around the call.
+/// iteration. For each of these loops that is not around the call, the operand holds the instances of all iterations.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
@@ -98,7 +98,7 @@ void typed_call<op, device, inputs<in...>, outputs<out...>, std::index_sequence<
 template <class planned_entry, class device, int step_index, int first, class in, class out> struct call_of_step;
 template <class planned_entry, class device, int step_index, int first, std::size_t... in, std::size_t... out>
 struct call_of_step<planned_entry, device, step_index, first, std::index_sequence<in...>, std::index_sequence<out...>> {
-  // The dtypes are not computed by a function: nvcc would take 0.5 GB more for a test with two trainers.
+  // The dtypes are not computed by a function: nvcc would need 0.5 GB more memory for a test with two trainers.
   using type =
       typed_call<op_type<planned_entry::value.steps[step_index].op>, device,
                  inputs<planned_entry::value.operands[first + static_cast<int>(in)].type...>,
@@ -192,7 +192,7 @@ inline constexpr auto launchers = detail::make_launchers<planned_entry, device>(
 
 namespace detail {
 
-/// The first step of the plan `planned_entry::value` whose kernel is missing; -1: no kernel is missing.
+/// The index of the first step of the plan `planned_entry::value` whose kernel is missing; -1: no kernel is missing.
 template <class planned_entry, class device>
 inline constexpr int missing_step = first_missing<planned_entry, device>(call_indices<planned_entry>{});
 
@@ -204,6 +204,7 @@ using missing_kernel = typename typed_call_of<planned_entry, device, missing>::r
 /// Whether the entry names the plan of another entry as `before` (pass/planned.hpp) and that plan lacks kernels. In a
 /// trainer, all entries except `step` name `step`; in an inference object, all except `evaluate` name `evaluate`.
 template <class planned_entry, class device> constexpr bool plan_before_lacks_kernels() {
+  // `planned_entry::before` may be void, which has no members.
   if constexpr (requires { typename planned_entry::before::before; })
     return missing_step<typename planned_entry::before, device> >= 0;
   else return false;

@@ -22,8 +22,9 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 /// Overwrites the value at `target`, in device memory, with `replacement`, a trivially copyable object, if `*norm` is
-/// not finite when the kernel runs (the device then skipped that step's update). `norm`: the gradient norm of the
-/// previous step, in memory that the device can read. Only enqueues the kernel. Throws `error` if the launch fails.
+/// not finite when the kernel runs. `norm`: the gradient norm of the previous step, in memory that the device can read;
+/// if it is not finite, the device has skipped the update of that step. Only enqueues the kernel. Throws `error` if the
+/// launch fails.
 template <class real, class type>
 void overwrite_if_skipped(cuda_context& context, real const* norm, type const& replacement, std::byte* target) {
   static_assert(

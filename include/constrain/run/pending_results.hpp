@@ -18,8 +18,8 @@ constexpr std::int64_t padded_bytes(host_view const& result, std::int64_t count)
 class pending_results {
 public:
   virtual ~pending_results() = default;
-  /// Waits until the run and the copies of its results are complete. Returns the first byte of the copies, which hold
-  /// until the device's buffer is reused (`cuda_staging_buffers::end`). Throws `error` if the device reports an error.
+  /// Waits until the run and the copies of its results are complete. Returns the first byte of the copies, valid until
+  /// a later run reuses their buffer (`cuda_staging_buffers::end`). Throws `error` if the device reports an error.
   virtual std::byte const* wait() = 0;
 };
 

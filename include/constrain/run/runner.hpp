@@ -23,7 +23,7 @@ public:
   constrain::arena const& arena() const { return arena_; }
 
   /// Runs the plan `planned_entry::value` once; the run is complete when the function returns. `h`: the hooks. The
-  /// unnamed parameter matches the runner for a CUDA device. Throws what a kernel or a hook throws.
+  /// unnamed template parameter is the `call` of the runner for a CUDA device. Throws what a kernel or a hook throws.
   template <class planned_entry, joint_call = joint_call::step, class hooks = no_hooks>
   void run(step_parameters const& parameters, hooks&& h = {}) {
     give_signal_stacks();

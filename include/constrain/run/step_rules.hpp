@@ -17,6 +17,7 @@ template <class planned_entry, std::size_t i> constexpr op_info const* rules_of_
   else return &info_of<op_type<planned_entry::value.steps[i].op>>;
 }
 
+/// The rules of all steps.
 template <class planned_entry, std::size_t... i> constexpr auto make_step_rules(std::index_sequence<i...>) {
   return std::array<op_info const*, sizeof...(i)>{rules_of_step<planned_entry, i>()...};
 }

@@ -12,6 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void tensor_info::for_each_run(int rank, function_ref<void(stored_run const&)> f) const {
   auto const sharding = map();
+  // Consecutive tensor groups hold consecutive shards; all ranks of a tensor group hold the same shard of their ranges.
   auto const shard = rank / tensor_ranks % shards, first = sharding.begin(shard), end = first + sharding.length(shard);
   if (divided < 0) return f({first, 0, end - first});
   std::int64_t outer = 1, inner = 1;

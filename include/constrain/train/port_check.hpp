@@ -61,9 +61,9 @@ std::int64_t check_all_values(char const* caller, plan_ports ports, port_kind ki
 /// at least 1.
 [[gnu::cold]] std::size_t count_micro_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
 
-/// For labels that should be the next tokens: throws `error` if they are the input tokens themselves: every valid label
-/// equals the input at its position, and in a sequence (of `tokens` tokens) two consecutive valid labels differ.
-/// Without two such labels, there is no error: equal tokens look the same shifted or not.
+/// Throws `error` if labels that should be the next tokens look like the input tokens: every valid label equals the
+/// input at its position, and two consecutive valid labels of a sequence (of `tokens` tokens) differ. Without two such
+/// labels, there is no error: equal tokens look the same shifted or not.
 void check_shifted(char const* caller, std::span<std::int32_t const> inputs, std::span<std::int32_t const> labels,
                    std::int64_t tokens);
 

@@ -7,10 +7,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Facts that the host needs about a task's inputs, labels and logits. `passes`: the passes of an entry program that
 /// has all three.
 template <class task, class passes> struct port_facts {
-  // The first input and the first label. The host checks a corpus against them.
+  /// The first input. The host checks a corpus against the first input and the first label.
   static constexpr port first_input = passes::built.nth(port_kind::input, 0);
+  /// The first label.
   static constexpr port first_label = passes::built.nth(port_kind::label, 0);
   static constexpr std::int64_t vocabulary = first_input.limit; // tokens are below this number; 0: not checked
+  /// The shape of the logits of a micro-batch.
   static constexpr shape logits = passes::built.values[passes::built.result("logits").value].shape;
   static constexpr std::int64_t labels =
       passes::built.values[first_label.where.value].shape.elements(); // elements of the first label in a micro-batch

@@ -17,8 +17,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A run's communicators. Each tensor group consists of consecutive ranks. The ranks at the same position in their
-/// tensor groups train on different data, and are divided into the groups of ZeRO.
+/// A run's communicators. A tensor group consists of consecutive ranks, which divide the layers (tensor parallelism).
+/// The ranks at the same position in their tensor groups train on different data, and are divided into the groups of
+/// ZeRO.
 struct ranks {
   checked_unique_ptr<communicator> world = std::unique_ptr<communicator>(new self); // all ranks
   checked_unique_ptr<communicator> storage_group =
@@ -31,10 +32,10 @@ struct ranks {
   /// The ranks of `data()` that together hold the shards of a tensor.
   communicator& zero() const { return zero_group ? *zero_group : *storage_group; }
 
-  /// Call this before forward passes. If several ranks hold a tensor together, forward passes are collective, and this
-  /// function throws `error` on all ranks unless all ranks pass the same `passes`, and the ranks of each tensor group
-  /// pass equal arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the
-  /// error. Does nothing if every rank holds all tensors.
+  /// Checks that all ranks are about to run the same forward passes; does nothing if every rank holds all tensors.
+  /// Otherwise, forward passes are collective, and so is this function, which must be called before them. It throws
+  /// `error` on all ranks unless all ranks pass the same `passes`, and the ranks of each tensor group pass equal
+  /// arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the error.
   void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs = {},
                        array_list const& labels = {}) const;
 
@@ -52,6 +53,7 @@ private:
 namespace detail {
 
 /// Forms the groups of the ranks in `r.world`. Throws `error` if the number of ranks does not allow these groups.
+/// Collective.
 void form_groups(ranks& r, slot_of::parallelism const& p);
 
 } // namespace detail
@@ -66,6 +68,7 @@ template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadl
 #if defined(CONSTRAIN_WITH_MPI)
   if constexpr (p.distributed) {
     bool const is_valid = deadline > 0 && deadline <= 1e9;
+    // Ranks with an invalid deadline get a communicator too, so that all ranks can agree on the error.
     r.world = std::make_unique<mpi>(is_valid ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
       if (!is_valid)

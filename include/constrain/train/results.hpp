@@ -47,7 +47,7 @@ namespace detail {
 struct evaluation_sums {
   double loss = 0, correct = 0;       // sum of the losses; number of correct predictions
   std::int64_t tokens = 0;            // number of valid labels
-  std::vector<double> class_counts{}; // [3, classes], as op::class_counts gives them; empty: no metrics
+  std::vector<double> class_counts{}; // [3, classes]: the counts of op::class_counts; empty: no metrics
 };
 
 /// The means of sums over valid labels, and the perplexity, without metrics. `classifies`: whether the labels are

@@ -19,7 +19,7 @@ struct loss_scale_options {
 
 /// How CUDA devices add gradients over the ranks.
 enum class reduce {
-  ordered, // in rank order, as on CPUs: bit-identical results of parallel::ddp and parallel::zero
+  ordered, // in rank order, as on CPUs, so that parallel::ddp and parallel::zero give bit-identical results
   fast     // with NCCL's own reductions, in an order that NCCL chooses
 };
 

@@ -50,9 +50,9 @@ public:
   /// Throws `error` for a temperature that is negative or not finite, or a negative `top_k`.
   explicit sampler(generate_options const& options);
 
-  /// Draw number `n`, counted from 0: samples one of `classes` tokens. `logits`: an array of `classes` elements, at
-  /// least 1. Among tokens with equal logits, the token with the lower id ranks first. Throws `error` if a logit is
-  /// NaN or +infinity, or if all are -infinity.
+  /// Samples one of `classes` tokens. `n`: the number of the draw, counted from 0. `logits`: an array of `classes`
+  /// elements, at least 1. Among tokens with equal logits, the token with the lower id ranks first. Throws `error` if a
+  /// logit is NaN or +infinity, or if all are -infinity.
   template <class stored> std::int32_t operator()(stored const* logits, std::size_t classes, std::int64_t n) {
     logits_.resize(classes);
     for (std::size_t i = 0; i < classes; ++i) logits_[i] = static_cast<double>(logits[i]);

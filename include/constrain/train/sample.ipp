@@ -69,6 +69,7 @@ CONSTRAIN_INLINE std::int32_t sampler::draw(std::int64_t n) {
     remaining -= weight(i);
     if (remaining < 0) return token(i);
   }
+  // Not reached: the draw is at most 1 - 2^-24, and the rounding errors of the sums are much smaller than 2^-24.
   return token(candidates - 1);
 }
 

@@ -40,9 +40,9 @@ public:
 
   /// Refers to no data set: `size()` is 0, and `labels`, `view`, `copy` and `pad` must not be called.
   sample_set() = default;
-  /// `data`: an object with functions `labels`, `view`, `copy` and `pad`, like the functions below. (This class uses
-  /// function pointers, because compilers generate code for virtual functions even if a program does not use the
-  /// class.)
+  /// The samples of `data`, an object with functions `labels`, `view`, `copy` and `pad`, like the functions below. `f`:
+  /// the properties of the data set. (This class uses function pointers, because compilers generate code for virtual
+  /// functions even if a program does not use the class.)
   template <class kind>
   sample_set(std::shared_ptr<kind const> data, facts const& f)
       : data_(std::move(data)), facts_(f),

@@ -41,8 +41,8 @@ class any {
 public:
   /// A constant schedule: the full learning rate in every step.
   any() = default;
-  /// A schedule of the library, or a user's own function, which is copied. An empty function (null) is accepted here,
-  /// but refused by `check`.
+  /// A copy of a schedule of the library, or of a user's own function. An empty function (null) is accepted here, but
+  /// refused by `check`.
   template <class chosen>
     requires(!std::same_as<chosen, any>)
   &&is_schedule<chosen> any(chosen const& s)
@@ -61,11 +61,11 @@ public:
     }
   }
 
-  /// The learning-rate factor at `step`. Throws `error` if the function is empty, or if a user's own function returns a
-  /// factor that is negative or not finite.
+  /// The learning-rate factor at `step`. Throws `error` if the function is empty, or if the factor is negative or not
+  /// finite.
   double operator()(optimizer_steps step) const;
 
-  /// "constant", "cosine", ..., or "own function".
+  /// The name of a schedule of the library, such as "cosine"; "own function" for a user's own function.
   char const* name() const { return name_; }
   /// The fields; none for a user's own function.
   std::vector<field> const& fields() const { return fields_; }

@@ -17,7 +17,7 @@ namespace detail {
 struct step_outputs {
   host_view norm_and_scale;   // [gradient norm, scale] of op::clip_coefficient; only the norm is used
   host_view loss;             // one element
-  host_view gradient_squares; // one element for each trainable parameter
+  host_view gradient_squares; // squared norms of the gradients, one for each trainable parameter
   parameter_list parameters;  // of the trainer
   bool updates_in_backward{}; // whether the optimizer is optimizer::in_backward, which never skips a whole step
 };
@@ -50,6 +50,7 @@ private:
 /// The steps of a trainer that have been enqueued and whose results the trainer has not taken yet: at most two.
 class open_steps {
 public:
+  /// The number of these steps.
   int size() const { return (steps_[0] != nullptr) + (steps_[1] != nullptr); }
   /// Whether this object has more than `maximum_open` steps, or the oldest is complete.
   bool must_wait(int maximum_open) const { return size() > maximum_open || (size() > 0 && oldest().is_complete()); }
@@ -57,7 +58,7 @@ public:
   open_step& oldest() const { return *steps_[0]; }
   /// Removes the oldest of these steps.
   void pop() { steps_[0] = std::exchange(steps_[1], nullptr); }
-  /// Adds a step. There must be at most one.
+  /// Adds a step. Before the call, there must be at most one.
   void push(std::shared_ptr<open_step> step) { steps_[size()] = std::move(step); }
 
 private:
@@ -66,9 +67,9 @@ private:
 
 } // namespace detail
 
-/// A handle to a step that `trainer::enqueue` has started: waits for the step and returns its result. The step counts
-/// even if no ticket waits for it, so a ticket can be destroyed early. A ticket can be used after its trainer was moved
-/// or destroyed. Tickets can be moved, but not copied.
+/// A handle to a step that `trainer::enqueue` has started: waits for the step and returns its result. A ticket can be
+/// destroyed early: the trainer finishes the step without it. A ticket can be used after its trainer was moved or
+/// destroyed. Tickets can be moved, but not copied.
 class [[nodiscard]] step_ticket {
 public:
   /// An empty ticket, without a step.
@@ -80,6 +81,7 @@ public:
   /// Takes over the step of `other`, which becomes empty.
   step_ticket(step_ticket&& other) noexcept
       : step_(std::move(other.step_)), result_(other.result_), is_complete_(std::exchange(other.is_complete_, false)) {}
+  /// Gives up this ticket's step and takes over the step of `other`, which becomes empty.
   step_ticket& operator=(step_ticket&& other) noexcept;
 
   /// Waits until the step is complete, and returns its result; a second call returns the same result again. Throws

@@ -77,9 +77,10 @@ public:
   /// elements are still multiplied by the loss scale. Throws `error` unless `to` has as many bytes as all elements.
   void copy_bytes_to(std::span<std::byte> to) const;
   /// Sets all elements to the elements of `from`, row-major, converted from `real`. Each rank copies only the elements
-  /// that it stores. For a parameter, its average (optimizer::averaged) becomes a copy of the new value, and its
-  /// compensation (optimizer::states_in with precision::pure_bf16) becomes 0; other states keep their values. Throws
-  /// `error` unless `from` has `size()` elements and the tensor's elements are floating-point numbers.
+  /// that it stores, so all ranks must call this function, with equal elements; this is not checked. For a parameter,
+  /// its average (optimizer::averaged) becomes a copy of the new value, and its compensation (optimizer::states_in with
+  /// precision::pure_bf16) becomes 0; other states keep their values. Throws `error` unless `from` has `size()`
+  /// elements and the tensor's elements are floating-point numbers.
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real("cannot be set; load a saved run to change it");
     double const factor = factor_ == nullptr ? 1 : *factor_;

@@ -30,17 +30,18 @@ using entries_of_trainer =
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
-/// constants; the memory of all tensors is allocated at construction. With distributed policies, all ranks must make
-/// the following calls, in the same order: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`,
-/// `scale_learning_rate`, `in_any_rank`, `save`, loads, and copies out of views of tensors that several ranks hold
-/// together. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank, all ranks throw.
-/// If `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
+/// constants; the memory of all tensors is allocated at construction. With a parallel policy, all ranks must make the
+/// following calls, in the same order: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`,
+/// `scale_learning_rate`, `in_any_rank`, `save`, loads, copies out of views of tensors that several ranks hold
+/// together, and destruction. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank,
+/// all ranks throw. If `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
 
 public:
   using typename base::entries, typename base::task, typename base::policy_set, typename base::real;
+  // Compile-time error if the memory plan exceeds the limit of checkpoint::budget.
   static_assert(sizeof(typename sound<entries::failure_of_limit.reason, entries::failure_of_limit>::type) > 0);
   using optimizer = typename policy_set::optimizer;
   using hyper = typename optimizer::hyper;
@@ -56,10 +57,11 @@ public:
   static constexpr std::int64_t batch_tokens =
       entries::step::failure.ok() ? micro_batches * task::sequences * task::tokens : 0; // of one step on one rank
 
-  /// `h`: the optimizer's hyperparameters. `run`: all other options. Throws `error` for a value out of range, for a
-  /// `.clip_norm` other than 0 with optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the
-  /// device cannot be used, if the arena cannot be allocated, if the world size does not fit the parallelism policy, or
-  /// if the program, the options or the hyperparameters differ between ranks.
+  /// Allocates the arena and writes the initial values of all tensors. `h`: the optimizer's hyperparameters. `run`: all
+  /// other options. Throws `error` for a value out of range, for a `.clip_norm` other than 0 with
+  /// optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device cannot be used, if the
+  /// arena cannot be allocated, if the world size does not fit the parallel policy, or if the program, the options or
+  /// the hyperparameters differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -78,10 +80,10 @@ public:
 
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
-  /// has advanced or ended, for a token or label out of range, if the schedule's factor is negative or not finite or
-  /// makes the learning rate infinite, if ranks have different data sets, if the ranks of a tensor group have different
-  /// batches, or if no rank has a valid label. Also throws `error` if the device reports an error and, with `.checked`,
-  /// if the check of a kernel call fails; by then, weights and states may have changed.
+  /// has advanced or was destroyed, for a token or label out of range, if the schedule's factor is negative or not
+  /// finite or makes the learning rate infinite, if ranks have different data sets, if the ranks of a tensor group have
+  /// different batches, or if no rank has a valid label. Also throws `error` if the device reports an error and, with
+  /// `.checked`, if the check of a kernel call fails; by then, weights and states may have changed.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -103,14 +105,14 @@ public:
   /// Compile-time error: `step` takes a batch, not arrays.
   template <class x, class y> detail::step_takes_a_batch<x> step(x const&, y const&);
 
-  /// A batch of the caller's arrays, which must live until `step` returns. Each array has the shape [micro-batches,
-  /// ...], where [...] is the shape of the task's input or label. For causal_lm, both shapes are [sequences, tokens];
-  /// for classification, the label has the shape [sequences]. Pass several inputs as a list: `batch({tokens, lengths},
-  /// labels)`. `ignored_label` (-100) marks a missing label. For causal_lm, each label is the token that follows the
-  /// input token at the same position. Alternatively, pass the inputs as labels, with labels::shift. Throws `error` if
-  /// the number of arrays is wrong, if an array has the wrong type or length, if a value is out of range, if labels
-  /// equal the inputs but should be the next tokens, if labels cannot be shifted, or, with a single rank, if no label
-  /// is valid.
+  /// A batch of the caller's arrays, which must live until `step` or `enqueue` returns. Each array has the shape
+  /// [micro-batches, ...], where [...] is the shape of the task's input or label. For causal_lm, both shapes are
+  /// [sequences, tokens]; for classification, the label has the shape [sequences]. Pass several inputs as a list:
+  /// `batch({tokens, lengths}, labels)`. `ignored_label` (-100) marks a missing label. For causal_lm, each label is the
+  /// token that follows the input token at the same position. Alternatively, pass the inputs as labels, with
+  /// labels::shift. Throws `error` if the number of arrays is wrong, if an array has the wrong type or length, if a
+  /// value is out of range, if labels equal the inputs but should be the next tokens, if labels cannot be shifted, or,
+  /// with a single rank, if no label is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels label_kind = constrain::labels::shifted) const {
     auto const b = detail::batch_of_step(inputs, labels, label_kind, engine::template needs<typename entries::step>);
@@ -174,8 +176,8 @@ public:
              *ranks_.storage_group);
   }
   /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
-  /// with nothing changed, if the directory is missing or damaged, was saved with a different configuration, or has a
-  /// value out of range, such as a setting that `set` refuses; the error names the field.
+  /// with nothing changed, if the directory is missing or damaged, differs between ranks, was saved with a different
+  /// configuration, or has a value out of range, such as a setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     synchronize();
     state_ =
@@ -248,6 +250,7 @@ private:
     using hyperparameters = op::step_hyperparameters<optimizer, storage<entries::master>>;
     hyperparameters const prepared(h, {step_parameters.updates + 1});
     engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
+    // The device may yet skip the step in flight: then there is one update less, and the device uses these values.
     if constexpr (may_overlap && !updates_in_backward<optimizer>)
       if (open_steps_.size() > 0) enqueued.use_if_skipped(hyperparameters(h, {step_parameters.updates}));
     engine_.template write_label_count<typename entries::step>(valid_labels);
@@ -280,7 +283,8 @@ private:
 
   /// Copies a batch into the arena. Returns this rank's number of valid labels. Throws as `step` does for a bad batch.
   std::int64_t copy_in(constrain::batch const& b) {
-    if (world().size() > 1) engine_.drop_gradients(); // even if this rank's batch is refused: others may be accepted
+    // If only this rank's batch is refused, the other ranks still drop their gradients, and this rank must do the same.
+    if (world().size() > 1) engine_.drop_gradients();
     detail::check_batch(b, engine::template needs<typename entries::step>);
     return engine_.template begin<typename entries::step>("step", b.every_input(), b.every_label());
   }

@@ -15,7 +15,7 @@ struct training_state {
   std::uint64_t seed = 0;    // of the initial weights, the order of samples, dropout and stochastic rounding
   optimizer_steps steps = 0; // optimizer steps done, including skipped steps
   std::int64_t skipped = 0;  // steps skipped because the gradient norm was not finite
-  std::uint64_t corpus = 0;  // hash of the corpus or examples read last; 0: none so far
+  std::uint64_t corpus = 0;  // hash of the corpus or examples that a step read last; 0: none
   data::position position;   // position in the corpus or examples after the last batch
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
@@ -28,8 +28,8 @@ namespace detail {
 /// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.
 double scaled_factor(double previous, double factor);
 
-/// Throws the error for the saved run `directory`: the field `field` of its state has the invalid value `value`, since
-/// the file was damaged or edited by hand.
+/// Throws the error for an invalid value in the training state or the settings of the saved run `directory`. `field`:
+/// what the value is, as a noun for the error. `value`: the value as text.
 [[noreturn]] void refuse_state(std::string const& directory, std::string const& field, std::string const& value);
 
 /// Calls `refuse_state` for the first field of `s` with an invalid value, if any.

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// logits [..., columns of one rank], labels [...] (i32). For each row, each rank finds the maximum logit among its
 /// classes, and the ranks exchange the maxima and their classes. Output 0 (+)= the number of correct predictions, as in
 /// op::correct_predictions; it is the same on every rank. Output 1 is the exchange buffer, [ranks, rows, 2], fp64: for
-/// each rank and row, the maximum and its class, or 0 and -1 if the rank has no classes or only NaN logits.
+/// each rank and row, the maximum and its class, or 0 and -1 if all the rank's logits in the row are NaN.
 struct correct_predictions_parts {
   using options = class_range_options;
   static constexpr char const* name = "correct_predictions_parts";

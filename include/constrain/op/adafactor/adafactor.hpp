@@ -17,12 +17,12 @@ struct adafactor_step {
 };
 
 /// Adafactor (Shazeer & Stern 2018, algorithm 4) for a parameter [..., rows, columns]: the second moment of each matrix
-/// is factored into row and column averages. Inputs: the gradient, norm_and_scale [2] (op::clip_coefficient or
-/// op::tensor_scale), the `step_hyperparameters` of `optimizer` as bytes, the parameter, the row averages [..., rows]
-/// and column averages [..., columns] (moving averages of the squared gradient's mean over each row and each column),
-/// and the first moment, if there is one. Outputs: the new parameter, the new row and column averages, scratch [...,
-/// columns], and the new first moment, if there is one. op::assign stores all outputs except scratch, unless scale
-/// is 0.
+/// is factored into row and column averages. optimizer::adafactor has the formulas. Inputs: the gradient,
+/// norm_and_scale [2] (op::clip_coefficient or op::tensor_scale), the `step_hyperparameters` of `optimizer` as bytes,
+/// the parameter, the row averages [..., rows] and column averages [..., columns] (moving averages of the squared
+/// gradient's mean over each row and each column, plus epsilon1), and the first moment, if there is one. Outputs: the
+/// new parameter, the new row and column averages, scratch [..., columns], and the new first moment, if there is one.
+/// op::assign stores all outputs except scratch, unless scale is 0.
 template <class optimizer> struct adafactor_factored {
   using options = update_options;
   static constexpr char const* name = "adafactor_factored";

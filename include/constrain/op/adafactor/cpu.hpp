@@ -16,7 +16,7 @@ namespace detail {
 inline constexpr std::int64_t adafactor_chunk = 4096;
 
 /// The sum of `term(begin, end)` over the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count). Several threads
-/// call `term`, but the terms are added in this order for any number of threads.
+/// call `term`, but the terms are added in the order of the chunks for any number of threads.
 template <class function> double sum_of_chunks(std::int64_t count, std::int64_t chunk, function const& term) {
   constexpr std::int64_t capacity = 1024; // size of `terms`, which is on the stack, since kernels must not allocate
   double terms[capacity];
@@ -61,7 +61,7 @@ inline std::int64_t rows_per_chunk(std::int64_t columns) {
   return std::max<std::int64_t>(1, adafactor_chunk / columns);
 }
 
-/// Updates one matrix in three stages: `compute_averages`, `sum_of_squares` and `update`.
+/// Updates one matrix in three stages, in this order: `compute_averages`, `sum_of_squares` and `update`.
 template <class real> struct adafactor_matrix {
   real const* gradient;       // [rows, columns]
   real const *row, *column;   // current averages, [rows] and [columns]

@@ -6,8 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The extents of a parameter: `matrices` matrices [rows, columns]; and the layout of the kernels' scratch memory,
-/// whose arrays are all fp64. In this file, `real` is the type in which the weights are updated and stored.
+/// The extents of a parameter, `matrices` matrices [rows, columns], and the sizes of the kernels' scratch memory, whose
+/// arrays are all fp64. In this file, `real` is the type in which the weights are updated and stored.
 struct adafactor_extents {
   std::int64_t matrices, rows, columns;
 
@@ -17,7 +17,7 @@ struct adafactor_extents {
     return {matrices, row.count / matrices, columns};
   }
   /// The number of parts, ranges of rows, in which the columns of each matrix are summed. The parts of all matrices are
-  /// in one dimension of a grid, so they are at most 65535 (with more matrices, one part per matrix).
+  /// in one dimension of a grid, so there may be at most 65535 together; with more matrices, the launch fails.
   constexpr std::int64_t parts() const {
     auto const max_parts = 65535 / matrices, preferred_parts = row_parts(rows);
     return max_parts < 1 ? 1 : max_parts < preferred_parts ? max_parts : preferred_parts;

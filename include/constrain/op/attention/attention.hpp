@@ -12,7 +12,7 @@ struct attention_options {
   int heads = 1;           // number of query heads; must divide the width of the queries
   bool causal = true;      // whether each token attends only to itself and to earlier tokens
   int key_value_heads = 0; // number of key-value heads; must divide `heads`; 0: as many as `heads`
-  int window = 0;          // sliding window: each token attends to no token `window` or more away; 0: no window
+  int window = 0;          // sliding window: each token attends only to tokens less than `window` away; 0: no window
   bool documents = false;  // whether the operand after v holds the positions of tokens in their documents, not lengths
 };
 
@@ -61,9 +61,9 @@ struct attention_gradient {
 /// width], k and v [sequences, tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. Head h
 /// of q uses head h / (heads / key_value_heads) of k and v (grouped-query attention, Ainslie et al. 2023). Input 3, if
 /// present, is the length of each sequence; keys at or beyond the length have probability 0. With `documents`, input 3
-/// is the position of each token in its document; keys of other documents have probability 0. The results of a query
-/// without keys are 0. Output 1 holds the probabilities, [sequences, heads, tokens, tokens], for the backward pass, so
-/// the memory is quadratic in the number of tokens.
+/// is the position of each token in its document; keys of other documents have probability 0. The result of a query
+/// that attends to no key is 0. Output 1 holds the probabilities, [sequences, heads, tokens, tokens], for the backward
+/// pass, so the memory is quadratic in the number of tokens.
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
@@ -215,8 +215,8 @@ constexpr inferred shapes_in_qkv(operand_types const& in, attention_options cons
   return inferred::one(type, s.with_features(width)).and_also(type, keys).and_also(type, keys);
 }
 
-/// Declares the range of a mask's elements, which trainers and inference objects check: lengths from 0 to the number of
-/// tokens of q, or positions from 0 to below this number.
+/// Declares the range of a mask's elements, which trainers and inference objects check: [0, tokens] for lengths,
+/// [0, tokens) for positions, where `tokens` is the number of tokens of q.
 constexpr void limit_mask(value q, value mask, attention_options const& o) {
   if (q.shape().rank == 3) mask.owner().program.limit(mask.where(), q.shape().extent[1] + (o.documents ? 0 : 1));
 }
@@ -244,8 +244,8 @@ constexpr attention_inputs split_qkv(value qkv, attention_options const& options
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, a k or v of any other shape, a window below
-/// 0, and `.documents` without a mask.
+/// number of key_value_heads that is below 0 or does not divide the heads, a k or v whose shape does not fit q and the
+/// heads, a window below 0, and `.documents` without a mask.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }

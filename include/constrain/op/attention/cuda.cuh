@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The matrices of all heads in `x` [sequences, tokens, heads * head width], for batched GEMMs. `group`: number of
+/// The matrices of all heads in `x` [sequences, tokens, heads of x * head width], for batched GEMMs. `group`: number of
 /// query heads that share one head of x. `transposed`: whether the GEMM reads each matrix as [head width, tokens].
 template <class T>
 matrix_batch heads_in(tensor<T> const& x, attention_heads const& h, std::int64_t group = 1, bool transposed = false) {
@@ -45,7 +45,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 // The gradient of softmax_kernel, in place: ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0
-// elsewhere; one block per row. p is 0 where only lengths or documents exclude a key, so `masks` needs neither.
+// elsewhere; one block per row. p is 0 where only lengths or documents exclude a key, so `masks` needs neither. Without
+// lengths and documents, all sequences have the same mask.
 template <class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     softmax_gradient_kernel(accumulate const* p, accumulate* ds, detail::attention_masks<std::int64_t> masks) {

@@ -19,8 +19,8 @@ template <class index> struct token_range {
 
 template <class index, bool documents = true> class attention_mask;
 
-/// The masks of the sequences of a call to attention. `operand`: the operand of the mask, which becomes `values`; it is
-/// not copied. `has_documents`: whether `values` holds positions.
+/// The masks of all sequences in a call to attention. `operand`: the lengths or positions (input 3 of op::attention),
+/// or null for neither; it becomes `values`, without a copy. `has_documents`: whether `values` holds positions.
 template <class index> struct attention_masks {
   index tokens;    // of a sequence; the tokens of all sequences must fit `index` too
   index reach;     // how far back a query attends: distance of the furthest token in the window; `tokens`: no limit
@@ -41,15 +41,15 @@ template <class index> struct attention_masks {
 };
 
 /// Describes which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of
-/// keys, one range of queries attends to a key, and the ends of these ranges never decrease from one token to the next.
+/// keys, one range of queries attends to a key, and neither end of these ranges decreases from one token to the next.
 /// So the first and the last token of a tile determine the range for the tile.
 ///
 /// A token reaches back to token `first(token)`, which its document and the window determine. A query attends to a key
-/// if the later of the two tokens reaches the other. With a causal mask, the query must not be earlier than the key.
-/// `documents`: whether there may be documents; a kernel without them needs fewer registers.
+/// below `length` if the later of the two tokens reaches the other. With a causal mask, the query must also not be
+/// earlier than the key. `documents`: whether there may be documents; a kernel without them needs fewer registers.
 template <class index, bool documents> class attention_mask {
 public:
-  attention_masks<index> const& masks; // a reference, so that in a kernel, it takes no registers
+  attention_masks<index> const& masks; // a reference, so that a kernel does not hold the masks in registers
   index const sequence;
   index const length; // tokens that are not padding: no query attends to keys at or beyond it
 
@@ -71,7 +71,8 @@ public:
     }
     return token > distance ? token - distance : 0;
   }
-  /// The token after the last token that reaches `token`.
+  /// The token after the last token that reaches `token`. With documents, a binary search, since `first` never
+  /// decreases from one token to the next.
   CT_HOST_DEVICE index end(index token) const {
     index high = masks.tokens - token > masks.reach ? token + masks.reach + 1 : masks.tokens;
     if (!has_documents()) return high;

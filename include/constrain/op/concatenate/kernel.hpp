@@ -23,7 +23,7 @@ template <class stored> struct concatenate_elements {
 };
 
 template <class device> struct kernel<op::concatenate, device> {
-  /// `tensors`: the inputs, then the result.
+  /// `tensors`: the inputs, then the result, which `write` skips.
   template <class... operands> static void run(call_of<op::concatenate> const& c, operands const&... tensors) {
     auto const& y = std::get<sizeof...(tensors) - 1>(std::tie(tensors...));
     std::int64_t begin = 0;

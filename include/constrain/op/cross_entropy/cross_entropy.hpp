@@ -68,8 +68,9 @@ struct cross_entropy {
 /// of valid labels in the first array (`inverse_label_count`). Shapes: logits [..., classes], labels [...]. Labels are
 /// i32, in [0, classes) or `ignored_label`. In a step, every micro-batch on every rank divides by the number of valid
 /// labels in the whole batch, so that the losses of the micro-batches add up to the loss of the batch. In an
-/// evaluation, each micro-batch divides by the number of valid labels in this micro-batch. Refused: token ids as
-/// logits, and labels that are not i32 or whose shape does not fit the logits.
+/// evaluation, each micro-batch divides by the number of valid labels in this micro-batch. A step without a valid label
+/// throws `error`; an evaluation skips micro-batches without one. Refused: token ids as logits, and labels that are not
+/// i32 or whose shape does not fit the logits.
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);

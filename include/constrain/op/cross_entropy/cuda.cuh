@@ -163,8 +163,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 }
 
 /// Calls f(rows) with the rows of logits for a kernel, a `loss_rows`. `packs`: whether the kernel's other arrays allow
-/// accesses of several elements. If these arrays or the logits do not, and always in fp64, `rows` has one logit per
-/// access.
+/// accesses of several elements. `rows` has one logit per access in fp64, and if these arrays or the logits do not
+/// allow packs.
 template <class stored, class function>
 void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
                     cross_entropy_options const& options, bool packs, function const& f) {

@@ -23,7 +23,7 @@ template <> struct kernel<op::cross_entropy_and_gradient, cpu> {
       }
     });
     call loss_call = c;
-    loss_call.adds >>= 1; // the loss is output 1
+    loss_call.adds >>= 1; // add_up_loss tests output 0, but the loss is output 1
     add_up_loss(loss_call, row_loss, inverse_count[0], loss);
   }
 };

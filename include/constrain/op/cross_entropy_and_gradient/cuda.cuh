@@ -35,6 +35,7 @@ template <class architecture> struct kernel<op::cross_entropy_and_gradient, cuda
                   tensor<stored> dlogits, tensor<double> loss, tensor<double> row_loss) {
     auto& context = *c.parameters.context;
     auto const launch = [&]<int n>(loss_rows<n, stored> const& rows) {
+      // A row of at most two packs for each of `cuda_threads` threads has too little work for more threads.
       int const threads = rows.classes > 2 * n * cuda_threads ? detail::loss_threads<stored> : cuda_threads;
       cuda_launch(context, dim3(static_cast<unsigned>(labels.count)), threads,
                   cross_entropy_and_gradient_kernel<n, stored>, rows, dloss.data, inverse_count.data, dlogits.data,

@@ -50,7 +50,7 @@ template <class stored> struct dropout_argument {
   double const* probability;
   step_parameters const* parameters;
   divisor per_sample;
-  std::int64_t sample_elements, first_sample; // elements of a sample; as in dropout_of_thread
+  std::int64_t sample_elements, first_sample; // as in dropout_of_thread
   int random_key;
   std::uint64_t iteration;
 
@@ -124,8 +124,8 @@ template <class architecture> struct kernel<op::dropout, cuda<architecture>> {
   }
 };
 
-/// The `f` of `sum_columns` that computes and stores n consecutive elements of dx = dropout(dy), and passes on the
-/// rounded elements.
+/// The argument `f` of `sum_columns` that computes and stores n consecutive elements of dx = dropout(dy), and returns
+/// the rounded elements for the sums.
 template <int n, class stored> struct dropout_packs {
   dropout_argument<stored> argument;
   stored const* dy;

@@ -30,9 +30,9 @@ struct token_buckets {
   std::int64_t positions;
   int bits;
 
-  /// Chooses `bits`: up to 128 buckets, so that each block finds few rows. There are more only if the other bits of a
-  /// token and a position in a round would not fit into 32 bits together otherwise. `t`: `count` tokens, which must
-  /// outlive this object. `vocabulary`: rows of the table.
+  /// Chooses `bits`: the smallest value with which buckets have about 64 positions or fewer on average, but at most 7.
+  /// `bits` is larger only if the other bits of a token and a position in a round would otherwise not fit into 32 bits.
+  /// `t`: `count` tokens in device memory, which must outlive this object. `vocabulary`: rows of the table.
   token_buckets(std::int32_t const* t, std::int64_t count, std::int64_t vocabulary)
       : tokens(t), positions(count), bits(0) {
     while ((bits < 7 && count >> bits > 64) || vocabulary >> bits >= (std::int64_t{1} << 32) / embedding_round) ++bits;

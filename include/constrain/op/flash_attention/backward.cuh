@@ -18,9 +18,9 @@ template <class stored, class accumulate> struct flash_gradient_operands {
   accumulate* minus_row_sums;  // [sequences, heads, tokens]: -sum(dy * y) of each query
 };
 
-/// The iterations of a block, in order. In each iteration, the block reads one chunk of the columns of two inner tiles:
-/// k and v, or q and dy. These tiles cover the tokens [begin, end) once for each of `heads` query heads, which share
-/// keys. `chunk`: index of the chunk; `token`: first token of the tiles; `head_in_group`: index of the query head.
+/// The iterations of a flash_gradient_block, in order. In each, the block reads one of `chunks` chunks of the columns
+/// of two inner tiles: k and v, or q and dy. The tiles cover the tokens [begin, end) once for each of `heads` query
+/// heads that share keys. `chunk`, `head_in_group`: indices of chunk and head; `token`: first token of the tiles.
 struct flash_iterations {
   int begin, end, chunks, heads;
   int chunk = 0, token = begin, head_in_group = 0;
@@ -38,8 +38,8 @@ struct flash_iterations {
   }
 };
 
-/// A block's work: the gradients of a tile of queries (dq), or of a tile of keys (`of_keys`: dk and dv). The block
-/// loads the other tokens, keys or queries, in inner tiles.
+/// A block's work: the gradients of one outer tile, of queries (dq) or, if `of_keys`, of keys (dk and dv). The block
+/// loads the keys or, if `of_keys`, the queries in inner tiles.
 template <bool of_keys, class stored, class accumulate, int width> class flash_gradient_block {
   using tiling = flash_tiling<stored, width>;
   static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows, part_rows = tiling::part_rows;
@@ -109,8 +109,8 @@ private:
   }
   /// Heads per sequence whose gradients the kernel computes: key-value heads for dk and dv, query heads for dq.
   __device__ int heads() const { return of_keys ? c_.heads / c_.group : c_.heads; }
-  /// The inner tokens that the mask pairs, as query and key, with at least one of this warp's rows or, if `common`,
-  /// with all of them.
+  /// The inner tokens that attend to at least one of this warp's rows (`of_keys`), or to which at least one of these
+  /// rows attends. If `common`: all of the rows, instead of at least one.
   __device__ token_range<int> compute_range(bool common) const {
     int const first = first_ + row_, last = c_.last_of(first, warp_rows);
     if constexpr (of_keys) return common ? mask_.common_queries(first, last) : mask_.queries(first, last);
@@ -136,7 +136,7 @@ private:
     begin_outer(0);
     ptx::commit_copies();
     if constexpr (!of_keys) load_query_sums();
-    if (!iteration.is_valid()) return wait_for_all();
+    if (!iteration.is_valid()) return wait_for_all(); // before `store` overwrites the outer tiles
     wait_for_all();
     held_rows<outer_tile, warp_rows> first_operand;
     first_operand.load(outer_rows(shared_.outer[0], row_));
@@ -213,8 +213,8 @@ private:
     begin_inner(shared_.inner[0], iteration, chunks_.column(iteration.chunk));
     ptx::commit_copies();
   }
-  /// Adds a chunk of columns to the scores and to the gradients of the probabilities; after the last chunk, adds the
-  /// contributions of the inner tiles to the gradients.
+  /// Adds the terms of a chunk of columns to the scores and to the gradients of the probabilities. After the last
+  /// chunk, which has the columns of this block's results, adds the contributions of the inner tiles to the gradients.
   __device__ void add_chunk(flash_iterations const& iteration) {
     auto const& inner = shared_.inner[0];
     if (iteration.chunk == 0) {

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Inputs and outputs of the backward pass of one query head.
 template <class stored, class accumulate> struct flash_backward_operands {
   head_matrix<stored const> dy, q, k, v; // inputs, [tokens, head width]
-  accumulate const* logsumexp;           // [tokens]: logsumexp of each query's scores
+  accumulate const* logsumexp;           // [tokens]: logsumexp of each query's scaled scores
   accumulate const* row_sums;            // [tokens]: sum(dy * y) of each query
   head_matrix<stored> dq, dk, dv;        // outputs, [tokens, head width]
 };
@@ -18,7 +18,7 @@ template <class stored, class accumulate> struct flash_backward_operands {
 /// One thread's work on the gradients of one head (Dao 2023, algorithm 2). For each pair of a tile of queries and a
 /// tile of keys to which at least one of these queries attends, the thread recomputes the probabilities, computes the
 /// gradient of the scores, and adds the pair's contributions to dq, dk and dv. Heads wider than `columns` are split
-/// into chunks of columns.
+/// into chunks of columns; the probabilities are computed again for each chunk of the gradients.
 template <class stored, class accumulate> class flash_backward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;

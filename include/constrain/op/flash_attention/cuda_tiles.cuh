@@ -86,15 +86,15 @@ template <class T> struct flash_operand {
 };
 
 /// The chunks of columns of a head that is wider than the tiles, which have `width` columns. A block computes one chunk
-/// of its results. For the scores, it reads all chunks in turn, its own chunk last. `single`: whether every head fits
-/// into one tile.
+/// of the head's results. For the scores, it reads all chunks in turn, and its own chunk last, since the results need
+/// the columns of this chunk. `single`: whether every head fits into one tile.
 template <int width, bool single> struct flash_chunks {
   int count, result_chunk;
 
   __device__ explicit flash_chunks(int head_width)
       : count(single ? 1 : (head_width + width - 1) / width), result_chunk(single ? 0 : static_cast<int>(blockIdx.z)) {}
 
-  /// The first column of the chunk that is read at `index` of this order.
+  /// The first column of chunk number `index`, counted from 0 in the order in which the block reads the chunks.
   __device__ int column(int index) const {
     if constexpr (single) return 0;
     int const chunk = result_chunk + 1 + index;
@@ -136,9 +136,9 @@ __device__ void for_each_masked(strip<real, rows, columns>& x, attention_mask<in
   }
 }
 
-/// Launches `kernel` with blocks for all chunks of all heads: blockIdx is {sequence * heads + head, tile, chunk}. A
-/// block computes `rows` rows and `width` columns of a head. `heads`: number of heads of a sequence whose results the
-/// kernel computes: the query heads, or for dk and dv the key-value heads.
+/// Launches `kernel` with a block for each chunk of each tile of each head: blockIdx is {sequence * heads + head, tile,
+/// chunk}. A block computes `rows` rows and `width` columns of a head. `heads`: number of heads of a sequence whose
+/// results the kernel computes: the query heads, or for dk and dv the key-value heads.
 template <int rows, int width, class... parameters>
 void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
                   std::type_identity_t<parameters>... arguments) {
@@ -151,7 +151,8 @@ void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t 
 }
 
 /// Calls `f` with the number of columns of the tiles, as a std::integral_constant. With 16-bit elements, this is the
-/// smallest of 32, 64 and 128 that holds a head, or 128; with wider elements, it is always the largest.
+/// smallest of 32, 64 and 128 that is at least `head_width`, or 128 for wider heads. With wider elements, it is always
+/// `flash_widest`.
 template <class stored, class function> void with_flash_width(std::int64_t head_width, function const& f) {
   constexpr int widest = flash_widest<stored>;
   if constexpr (for_tensor_cores<stored>) {

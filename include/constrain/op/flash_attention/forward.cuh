@@ -180,7 +180,8 @@ private:
     ptx::wait_for_copies<0>();
     __syncthreads();
   }
-  /// Computes the scores of a tile of keys, and begins to load the values.
+  /// Computes the scores of a tile of keys, and begins to load the values. `begin_scores` must have begun to load chunk
+  /// 0 of the keys and, unless it is already loaded, of the queries.
   __device__ void compute_scores(scores_strip& scores, int key) {
     scores.clear();
     for (int chunk = 0; chunk < chunks_.count; ++chunk) {
@@ -238,7 +239,7 @@ private:
 
 } // namespace detail
 
-// y = softmax(q k^T / sqrt(head width)) v, and the logsumexp of each query's scores (Dao 2023, algorithm 1).
+// y = softmax(q k^T / sqrt(head width)) v, and the logsumexp of each query's scaled scores (Dao 2023, algorithm 1).
 template <class stored, class accumulate, int width>
 static __global__ void __launch_bounds__(detail::flash_threads, 2)
     flash_attention_kernel(detail::flash_call<accumulate> c, detail::flash_operands<stored, accumulate> x) {

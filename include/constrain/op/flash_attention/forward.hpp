@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One thread's work on a block of queries of one head (Dao 2023, algorithm 1). The block is split into panels
-/// of queries; each panel visits the tiles of keys and values in turn, with a running maximum and sum of the softmax.
-/// Heads wider than `columns` are split into chunks of columns.
+/// One thread's work on a block of queries of one head (Dao 2023, algorithm 1). The block is split into panels of
+/// queries; each panel visits the tiles of keys and values in turn, with a running maximum and sum of the softmax.
+/// Heads wider than `columns` are split into chunks of columns; the scores are computed again for each chunk of y.
 template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;

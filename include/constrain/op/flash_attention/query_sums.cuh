@@ -6,8 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Values of each query of a strip [rows, columns] that the gradient needs: the logsumexp of the scores, as an exponent
-/// of 2, and -sum(dy y). `of_columns`: whether the queries are the columns of the strip; otherwise, they are its rows.
+/// Values of each query of a strip [rows, columns] that the gradient needs: the logsumexp of the scaled scores, as an
+/// exponent of 2, and -sum(dy y). `of_columns`: whether the queries are the columns of the strip; otherwise, they are
+/// its rows.
 template <bool of_columns, class real, int rows, int columns> struct flash_query_sums {
   static constexpr int count = of_columns ? columns / 4 : rows / 8; // queries of which a lane holds values
   real log2_sums[count]{}, minus_row_sums[count]{};
@@ -34,7 +35,7 @@ template <bool of_columns, class real, int rows, int columns> struct flash_query
       minus_row_sums[i] = minus_row_sums_of_columns[column(i)];
     }
   }
-  /// -sum(dy y) of the queries of rows [16 m, 16 m + 16) and columns [8 n, 8 n + 8).
+  /// -sum(dy y) of the query of each of this lane's elements in rows [16 m, 16 m + 16) and columns [8 n, 8 n + 8).
   __device__ strip_block<real> minus_row_sums_of(int m, int n) const {
     auto const& x = minus_row_sums;
     if constexpr (of_columns) return {x[2 * n], x[2 * n + 1], x[2 * n], x[2 * n + 1]};

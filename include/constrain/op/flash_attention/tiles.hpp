@@ -19,10 +19,11 @@ constexpr std::int64_t least_common_multiple(std::int64_t a, std::int64_t b) {
   return multiple;
 }
 
-/// Sizes of flash attention's tiles, and functions that apply the mask to them. Scores are stored transposed, [keys,
-/// queries], so that operations on queries vectorize.
+/// Sizes of the tiles of the CPU kernels of flash attention, and functions that apply the mask to them. Scores are
+/// stored transposed, [keys, queries], so that operations on queries vectorize.
 template <class accumulate> struct flash_tile {
-  // Queries per panel. The softmax processes one panel at a time. Queries are columns of the scores and rows of dq.
+  // Queries per panel. The softmax processes one panel at a time. Queries are columns of the scores and rows of dq, so
+  // the number is a multiple of both extents of a register tile.
   static constexpr std::int64_t panel =
       least_common_multiple(register_tile<accumulate>::columns, register_tile<accumulate>::rows);
   static constexpr std::int64_t keys = 64;                          // keys per tile

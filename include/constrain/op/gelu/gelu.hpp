@@ -12,11 +12,11 @@ namespace op {
 struct gelu {
   static constexpr bool derivative_uses_output = false;
 
-  /// x Phi(x).
+  /// x Phi(x), where Phi(x) = (1 + erf(x / sqrt(2))) / 2.
   template <class real> CT_HOST_DEVICE static real forward(real x) {
     return real(0.5) * x * (1 + math::erf(x * real(0.70710678118654752440)));
   }
-  /// dx from x and dy; the second argument, y, is not used.
+  /// dx = dy (Phi(x) + x exp(-x^2 / 2) / sqrt(2 pi)); the second argument, y, is not used.
   template <class real> CT_HOST_DEVICE static real gradient(real x, real, real dy) {
     real const cumulative = real(0.5) * (1 + math::erf(x * real(0.70710678118654752440)));
     real const density = real(0.39894228040143267794) * math::exp(real(-0.5) * x * x);

@@ -98,10 +98,10 @@ struct gradient_norm_squared {
 /// Clipping by the global norm (Pascanu et al. 2013), like torch.nn.utils.clip_grad_norm_: the squared norms of all
 /// gradients and the maximum norm (a scalar) -> [norm, scale], fp64. The norm is the square root of the sum of the
 /// squared norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0
-/// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If only scale is not
-/// finite in fp32, the norm is set to infinity and scale to 0, so the update is skipped too. With the loss scale (a
-/// scalar) as input 2, the norm is divided by the loss scale before scale is computed from it, so it is the norm of the
-/// unscaled gradients; scale is then divided by the loss scale too, so it also unscales the gradients.
+/// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If the norm is finite but
+/// scale is not finite in fp32, the norm is set to infinity and scale to 0, so the update is skipped too. With the loss
+/// scale (a scalar) as input 2, the norm is divided by the loss scale before scale is computed from it, so it is the
+/// norm of the unscaled gradients; scale is then divided by the loss scale too, so it also unscales the gradients.
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

@@ -125,9 +125,9 @@ __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate c
 
 } // namespace detail
 
-// y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. Unless `addend` is
-// `no_addend`, x = a + addend(b), and the kernel also stores x. The warp holds the row in registers (held_row), or, if
-// `packs_per_lane` is 0, reads it again from a cache.
+// y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. If `addend` is
+// `no_addend`, x = a; otherwise, x = a + addend(b), rounded, and the kernel also stores x in `sum`. The warp holds the
+// row in registers (held_row), or, if `packs_per_lane` is 0, reads it again from a cache.
 template <int n, int packs_per_lane, class addend, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, addend argument, std::int64_t rows,
@@ -236,7 +236,7 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
   else launch(&layer_norm_kernel<1, 0, addend, stored, accumulate>);
 }
 
-/// Launches the kernel of layer_norm_gradient with `arrays`, whose dweight and dbias this function sets. If the
+/// Launches the kernel of layer_norm_gradient with `arrays`; this function sets its pointers dweight and dbias. If the
 /// operand dweight is [parts, width], the kernel overwrites it and dbias, one part per block; otherwise it writes the
 /// parts to the scratch memory, and a second kernel stores their sums in dweight and dbias, or adds the sums there if
 /// `c` says so.

@@ -21,14 +21,14 @@ template <class stored, class accumulate> struct layer_norm_gradient_arrays {
 /// A lane's sums over rows, for the columns of a `held_row` that the lane holds: sums[k][j] is the sum of column
 /// held_row::column(k) + j.
 template <int n, int packs_per_lane, class accumulate> struct held_sums {
-  /// Such sums of each warp of a block, in shared memory.
+  /// The sums of every warp of a block, in shared memory.
   struct memory {
     lane_columns<n, accumulate> of_warp[norm_warps][packs_per_lane];
   };
   accumulate sums[packs_per_lane][n];
 
-  /// to [width] = the sums over all warps of the block, added in the order of the warps. `shared`: shared memory. All
-  /// threads of the block must call this function; `shared` may be used again after the call.
+  /// to [width] = the sums over all warps of the block, added in the order of the warps. All threads of the block must
+  /// call this function. `shared` may be used again after the call.
   __device__ void add_up(memory& shared, int width, accumulate* to) const {
     int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
     CT_UNROLL

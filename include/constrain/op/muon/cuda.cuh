@@ -161,7 +161,8 @@ template <class optimizer, class architecture> struct kernel<op::muon<optimizer>
     auto const* const hyper = reinterpret_cast<op::step_hyperparameters<optimizer, real> const*>(bytes.data);
     detail::muon_gemms const gemms{weight.shape().extent[0], weight.shape().extent[1]};
     auto const parts = detail::muon_parts(weight.count);
-    static_assert(cuda_threads * sizeof(double) <= gemm_workspace); // before the GEMMs, the sums are in their workspace
+    // The sums of squares are in the workspace of the GEMMs, which run after the last read of the sums.
+    static_assert(cuda_threads * sizeof(double) <= gemm_workspace);
     detail::muon_arrays<real> arrays{gradient.data,
                                      weight.data,
                                      momentum.data,

@@ -66,7 +66,8 @@ template <class architecture> struct kernel<op::position_embedding_gradient, cud
                    position_embedding_gradient_packs<n, stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0],
                                                                             sequence_elements, c.add_to(0)});
     };
-    constexpr int n = pack_of<accumulate>; // not of `stored`: with smaller packs, more threads share the table
+    // Not pack_of<stored>: with smaller packs, more threads work on the table.
+    constexpr int n = pack_of<accumulate>;
     if (dtable.count % n == 0 && takes_packs<stored>(sequence_elements, dy.data, dtable.data))
       start(std::integral_constant<int, n>{});
     else start(std::integral_constant<int, 1>{});

@@ -75,7 +75,7 @@ template <class optimizer> struct kernel<op::quantized_update<optimizer>, cpu> {
     auto const used_elements = detail::used_elements(c, c.options, elements);
     auto const blocks = op::blocks(elements), used_blocks = op::blocks(used_elements);
     auto const instances = elements == 0 ? 0 : weight.count / elements;
-    // Blocks per task of a thread. With fewer blocks, starting the task would take longer than the work.
+    // Quantization blocks per chunk: enough that starting a thread takes little time compared with its work.
     constexpr std::int64_t chunk = 32;
     parallel_chunks(instances * used_blocks, chunk, [&](std::int64_t begin, std::int64_t end) {
       for (auto b = begin; b < end; ++b) {

@@ -27,7 +27,7 @@ template <class stored, int fields> struct quantized_operands {
 /// The maps of a state's fields, as a kernel's argument: the signed map, the unsigned one, or both.
 template <class optimizer> struct quantized_maps {
   static constexpr int fields = op::state_fields<optimizer>();
-  /// Whether any field is signed (`is_signed`) or unsigned (not `is_signed`).
+  /// If `is_signed`: whether any field is signed. Otherwise: whether any field is unsigned.
   static constexpr bool has_map(bool is_signed) {
     for (int i = 0; i < fields; ++i)
       if (op::state_is_signed<optimizer>(i) == is_signed) return true;
@@ -50,7 +50,7 @@ template <class optimizer> struct quantized_maps {
 /// at 4 lane and 4 (lane + 32).
 struct quantized_lanes {
   static constexpr int per_lane = 8; // elements per lane
-  static constexpr int n = 4;        // elements of a pack: as many fp32 elements as take 16 bytes, or codes as take 4
+  static constexpr int n = 4;        // elements of a pack: 16 bytes in fp32, 4 bytes of codes
   static constexpr int packs = per_lane / n;
   int count;     // elements of the quantization block, at most 256
   bool in_packs; // whether a pack is one access; then `count` must be 256
@@ -61,12 +61,13 @@ struct quantized_lanes {
   __device__ int elements(int k) const { return in_packs || count - index(k) > n ? n : count - index(k); }
 
   /// Loads pack k of this lane; elements at or beyond `count` are 0. `from`: the first element of the quantization
-  /// block, here and in `store`.
+  /// block.
   template <class T, class real> __device__ void load(int k, T const* from, real (&to)[n]) const {
     if (in_packs) load_pack(from + index(k), to);
     else load_elements(from + index(k), elements(k), to);
   }
-  /// Stores pack k of this lane.
+  /// Stores pack k of this lane, except elements at or beyond `count`. `to`: the first element of the quantization
+  /// block.
   template <class T, class real> __device__ void store(int k, real const (&from)[n], T* to) const {
     if (in_packs) store_pack(from, to + index(k));
     else store_elements(from, elements(k), to + index(k));
@@ -117,8 +118,8 @@ struct quantized_lanes {
 };
 
 /// Updates the quantization block that begins at element `first` of a stack, with the scales at `scale_index`. All
-/// lanes of a warp must take part. `values`: the maps' values. All ranks must compute the same bits, so accesses of
-/// packs and of elements share the arithmetic.
+/// lanes of a warp must take part. `values`: the maps' values. All ranks must compute the same bits, so blocks in packs
+/// and other blocks share the code of the computation (see load_elements).
 template <class optimizer, class stored, class map_values, class prepared, int... field>
 __device__ void update_block(quantized_lanes lanes, quantized_operands<stored, sizeof...(field)> const& x,
                              std::int64_t first, std::int64_t scale_index, quantized_maps<optimizer> const& maps,
@@ -205,6 +206,7 @@ private:
                     std::integer_sequence<int, field...>) {
     if (x.used == 0 || x.instances == 0) return;
     auto const blocks = blocks_for(op::blocks(x.used), cuda_threads / 32);
+    // CUDA allows at most 65535 blocks in y.
     auto const instances = static_cast<unsigned>(std::min<std::int64_t>(x.instances, 65535));
     auto const* const hyperparameters =
         reinterpret_cast<constrain::op::step_hyperparameters<optimizer, stored> const*>(hyper.data);

@@ -10,10 +10,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The 256 values that 8-bit codes represent, in ascending order: dynamic quantization (Dettmers 2016, "8-Bit
 /// Approximations for Parallelism in Deep Learning"; Dettmers et al. 2022, "8-bit Optimizers via Block-wise
-/// Quantization", section 1.3). The values are 0, 1, and the midpoints of equal intervals of each decade [0.1, 1],
-/// [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals in these decades, and also contains the
-/// negative midpoints. An unsigned map has 128, 64, ..., 2 intervals. The values are bit-identical to the values of
-/// `create_dynamic_map` in bitsandbytes.
+/// Quantization", sections 1.3 and 2.2). The values are 0, 1, and the midpoints of equal intervals of each decade
+/// [0.1, 1], [0.01, 0.1], ..., [1e-7, 1e-6]. A signed map has 64, 32, ..., 1 intervals in these decades, and also
+/// contains the negative midpoints. An unsigned map has 128, 64, ..., 2 intervals. The values are bit-identical to the
+/// values of `create_dynamic_map` in bitsandbytes.
 class dynamic_map {
 public:
   static constexpr int codes = 256; // number of codes
@@ -48,6 +48,7 @@ public:
         max_offset = magnitude > lower_bound_[i] ? max_offset_[i] : max_offset),
        ...);
       float const scaled = magnitude * slope + intercept;
+      // If x is infinite or NaN, `scaled` is NaN, and the comparison selects max_offset.
       int const offset = static_cast<int>(scaled < max_offset ? scaled : max_offset);
       return x < 0 ? zero_ - (offset < zero_ ? offset : zero_) : zero_ + offset;
     }

@@ -13,10 +13,15 @@ struct rms_norm_options {
 
 namespace op {
 
-/// The gradient of op::rms_norm: computes dx and dweight from dy, x, weight and the rstd of each row. dweight is
-/// [width], or [parts, width] if row_sum_options::parts is not 0. It is summed in chunks of rows that depend only on
-/// the shape. Without parts, the first write in a run of the program overwrites dweight; later writes add to it. On the
-/// CPU, output 2 [chunks, width] is scratch for the sums of the chunks; CUDA kernels do not use it.
+/// The gradient of op::rms_norm: computes dx and dweight from dy, x, weight and the rstd of each row. With n = x * rstd
+/// and mean(...) over each row:
+///
+///     dx      = rstd (dy weight - n mean(dy weight n))
+///     dweight = the sum of dy n over the rows
+///
+/// dweight is [width], or [parts, width] if row_sum_options::parts is not 0. It is summed in chunks of rows that depend
+/// only on the shape. Without parts, the first write in a run of the program overwrites dweight; later writes add to
+/// it. On the CPU, output 2 [chunks, width] is scratch for the sums of the chunks; CUDA kernels do not use it.
 struct rms_norm_gradient {
   using options = row_sum_options;
   static constexpr char const* name = "rms_norm_gradient";

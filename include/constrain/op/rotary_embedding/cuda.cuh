@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <int n, class stored, class accumulate> struct rotary_embedding_packs {
   stored const* x;
   accumulate const* table;
-  std::int32_t const* positions; // of the rows; null: their indices in the sequences
+  std::int32_t const* positions; // position of each row; null: the index of the row in its sequence
   stored* y;
   std::int64_t from_stride, to_stride;   // elements from one row to the next
   std::int64_t half, packs;              // half of the head width, in elements and in packs

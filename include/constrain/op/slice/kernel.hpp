@@ -47,6 +47,7 @@ template <class stored> struct slice_elements {
 template <class device> struct kernel<op::slice, device> {
   template <class stored> static void run(call_of<op::slice> const& c, tensor<stored const> x, tensor<stored> y) {
     auto const d = c.options.dimension;
+    // The index of the innermost loop: it counts fastest in `c.iteration`.
     auto const iteration = static_cast<std::int64_t>(c.iteration) % c.options.iterations;
     auto const begin = c.options.begin + iteration * c.options.extent;
     for_elements(device{}, c, y.count,

@@ -13,7 +13,8 @@ struct soft_cap_options {
 
 namespace op {
 
-/// The gradient of op::soft_cap from dy and y: dx = dy (1 - (y / cap)^2), element by element.
+/// The gradient of op::soft_cap from dy and y: dx = dy (1 - (y / cap)^2), element by element, or 0 if y was rounded
+/// beyond the cap.
 struct soft_cap_gradient {
   using options = soft_cap_options;
   static constexpr char const* name = "soft_cap_gradient";

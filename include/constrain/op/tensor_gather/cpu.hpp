@@ -12,7 +12,7 @@ template <> struct kernel<op::tensor_gather, cpu> {
   static void run(call const& c, tensor<stored const> x, tensor<stored> y, tensor<stored> buffer) {
     auto& group = *c.parameters.tensor;
     auto const columns = x.features(), features = y.features(), ranks = std::int64_t{group.size()};
-    auto const rows_per_exchange = buffer.count / (columns * ranks); // maximum rows per exchange
+    auto const rows_per_exchange = buffer.count / (columns * ranks); // the last exchange may have fewer
     for (std::int64_t first_row = 0; first_row < x.rows(); first_row += rows_per_exchange) {
       auto const rows = std::min(rows_per_exchange, x.rows() - first_row);
       detail::gather_equal_counts(group, x.data + first_row * columns, rows * columns, buffer.data);
@@ -20,6 +20,7 @@ template <> struct kernel<op::tensor_gather, cpu> {
         for (std::int64_t row = begin; row < end; ++row)
           for (std::int64_t rank = 0; rank < ranks; ++rank) {
             auto const first = rank * columns;
+            // If the rank has no feature, the count is 0 or negative, and std::copy_n copies nothing.
             std::copy_n(buffer.data + (rank * rows + row) * columns, std::min(columns, features - first),
                         y.data + (first_row + row) * features + first);
           }

@@ -21,8 +21,9 @@ template <class stored, class state, int fields> struct update_entry {
 /// Maximum number of elements that a block updates.
 inline constexpr std::int64_t update_chunk = 16 * cuda_threads;
 
-/// Updates elements [i, i + count) of a parameter, at most n; in one access per array if `in_pack`. Multiplies the
-/// gradient by `scale`. All ranks must compute the same bits, so both kinds of access share the arithmetic.
+/// Updates elements [i, i + count) of a parameter, with `count` at most n. If `in_pack`, `count` must be n, and each
+/// array is accessed in packs. Multiplies the gradient by `scale`. All ranks must compute the same bits, so elements in
+/// packs and other elements share the code of the computation (see load_elements).
 template <class optimizer, int n, class stored, class entry_type, class prepared, int... field>
 __device__ void update_pack(entry_type const& entry, std::int64_t i, int count, bool in_pack, stored scale,
                             prepared const& hyper, optimizer_step step, std::integer_sequence<int, field...>) {

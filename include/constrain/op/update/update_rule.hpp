@@ -201,6 +201,7 @@ private:
     return text.size() == name.size() + 2 && text.substr(0, name.size()) == name && text[name.size()] == '.' &&
            text.back() == part_digit();
   }
+  /// The index of the part as a digit: a parameter has at most 8 parts (`part_list::maximum`).
   constexpr char part_digit() const { return static_cast<char>('0' + part_index_); }
 
   /// Replaces a part's tensor with new values, which `for_each_part` stores. Copies the source if its type differs, if

@@ -32,11 +32,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 struct configuration_check {
   std::string const& directory;                // as in `check_field`
   std::string_view loader;                     // as in `check_field`
-  std::span<std::string_view const> skipped{}; // keys that are not compared
+  std::span<std::string_view const> skipped{}; // top-level keys that are not compared
 
   /// Throws `error` if the configuration objects `saved` and `expected` have different values in a field that both
-  /// have. Skips fields that are null in either object, and arrays in `expected`. `prefix`: the text before a field's
-  /// name in the error.
+  /// have. Skips the top-level keys in `skipped`, fields that are null in either object, and arrays in `expected`.
+  /// `prefix`: the text before a field's name in the error; empty at the top level.
   [[gnu::cold]] void members(io::json const& saved, io::json const& expected, std::string const& prefix = "") const;
   /// Like `members`, for the field `name`, whose value in `expected` is `value`.
   [[gnu::cold]] void member(io::json const& saved, std::string_view name, io::json const& value,
@@ -156,7 +156,8 @@ struct opened_weights {
   return stored;
 }
 
-/// Lists the tensors of `wanted` that `find_weights` did not find, and the stored tensors that the model does not have.
+/// Lists the tensors of `wanted` that `find_weights` did not find, and the stored tensors that are neither the model's
+/// nor ignored by the format. `stored`: the result of `find_weights`.
 [[gnu::cold]] CONSTRAIN_INLINE loaded_weights compare(io::safetensors_files const& saved,
                                                       std::vector<file_tensor> const& wanted,
                                                       std::vector<io::tensor const*> const& stored,
@@ -236,6 +237,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto result = detail::compare(saved, wanted, stored, format);
   detail::check_copies(path, saved, format);
   detail::check_found(path, result, wanted.size(), options.strict);
+  // All ranks must load the same weights. Only a saved run has checksums to compare. For other weights, the ranks
+  // compare only how many tensors are missing: a hash would have to read them all.
   ranks.all_can(opened.run ? detail::content_hash(*opened.run) : result.missing.size());
   std::vector<std::byte> converted;
   for (std::size_t i = 0; i < wanted.size(); ++i) {

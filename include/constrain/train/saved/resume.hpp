@@ -24,9 +24,9 @@ bool found_by_all(communicator& world, std::string const& directory);
 [[gnu::cold]] bool load_newest(saved_series const& series, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);
 
-/// Loads the newest saved run of the series in a directory, as `load_newest` does. If the series is empty, loads the
-/// saved run in the directory itself. Returns false if no saved run exists. Throws as `load_newest`, `load` and
-/// `detail::found_by_all` do. Collective.
+/// Loads the newest saved run of the series in a directory, as `load_newest` does. If no rank has a run of the series,
+/// loads the saved run in the directory itself. Returns false if no saved run exists. Throws as `load_newest`, `load`
+/// and `detail::found_by_all` do. Collective.
 [[gnu::cold]] bool resume_from(std::string const& directory, communicator& world,
                                function_ref<void(std::string const&)> load, std::FILE* log);
 

@@ -52,7 +52,7 @@ void check_field(std::string const& directory, std::string const& field, std::st
 /// The weights of a saved run, as views of the reader's memory. Throws `error` if a file is missing or not valid.
 [[gnu::cold]] io::safetensors_files weights_of(io::directory_reader const& reader);
 
-/// A hash of all files of a saved run.
+/// A hash of the checksums of all files of a saved run.
 [[gnu::cold]] std::uint64_t content_hash(io::directory_reader const& reader);
 
 } // namespace detail
@@ -69,15 +69,15 @@ void save_run(std::string const& directory, save_options const& options, paramet
               communicator& world, communicator& group);
 
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
-/// the first byte is copied; through `ranks`, all ranks agree that all checks passed. Throws `error` if the directory
-/// is missing or damaged, if its format version, configuration or tensors differ from the expected ones, or if its
-/// training state or a setting is out of range. `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this
-/// function within `agreement::run`.
+/// the first byte is copied; through `ranks`, all ranks agree that all checks passed and that they read the same run.
+/// Throws `error` if the directory is missing or damaged, if its format version, configuration or tensors differ from
+/// the expected ones, or if its training state or a setting is out of range. `list`, `format`, `c`, `memory`, `group`:
+/// as in `save_run`. Call this function within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);
-/// `load_run` within an `agreement` over `world`: throws on all ranks if a check fails on any rank. Other arguments: as
-/// above. Collective.
+/// `load_run` within an `agreement` over `world`: throws on all ranks if a check fails on any rank, or if ranks read
+/// different saved runs. Other arguments: as above. Collective.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& world, communicator& group);

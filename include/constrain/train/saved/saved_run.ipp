@@ -72,6 +72,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
     auto const* const saved = w.optional ? file.find(w.tensor.name) : nullptr;
     if (saved == nullptr) continue;
     double x = 0;
+    // `check_tensors` has checked that the tensor has the dtype and the shape of a setting: one fp64 number.
     std::memcpy(&x, saved->bytes.data(), sizeof x);
     auto const name = list.name(*w.info);
     if (!is_within(x, range_of_setting(name))) refuse_state(directory, concat({"setting ", name}), number_text(x));
@@ -95,6 +96,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
 
 [[gnu::cold]] CONSTRAIN_INLINE std::uint64_t content_hash(io::directory_reader const& reader) {
   std::uint64_t content = 0;
+  // 0x100000001b3 is the 64-bit FNV prime.
   for (auto const& file : reader.entries()) content = content * 0x100000001b3u + file.crc32c;
   return content;
 }

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The saved runs of one training run, each in directory/step-<n>, where n is the optimizer step.
 class saved_series {
 public:
-  /// `directory` need not exist yet.
+  /// The series in `directory`, which need not exist yet.
   explicit saved_series(std::string directory) : directory_(std::move(directory)) {}
 
   /// The path of the run saved at step `step`.
@@ -37,7 +37,7 @@ public:
   /// Removes, without counting, a saved run that has no manifest: its removal was interrupted. If other files are left
   /// in the directory of a removed run, the directory is renamed to 'step-<n>.kept-<suffix>'. Also removes the
   /// temporary directories that interrupted saves of steps of at most `last` left (`remove_abandoned` in
-  /// io/directory_replace.hpp). Ignores an `error` that a removal throws.
+  /// io/directory_replace.hpp). Ignores failures: the next call tries again.
   [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:

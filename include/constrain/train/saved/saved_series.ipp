@@ -76,7 +76,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
       io::detail::remove_directory(old, parent, name(step), *files, name(step));
     } catch (error const&) {
-      // A failed removal must not end the current run; the next call tries again.
+      // A directory that cannot be removed, for example because its manifest is damaged, must not end the current run.
     }
   }
 }

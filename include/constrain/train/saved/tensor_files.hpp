@@ -23,7 +23,7 @@ struct file_tensor {
   bool optional = false;                  // whether a saved run may lack this tensor (a setting keeps its value)
   io::tensor tensor;                      // name, dtype and shape in the file; `bytes` is set by `gathered_tensors`
 
-  /// Length in the file, in bytes.
+  /// Length in bytes, with elements of the dtype in the arena.
   std::size_t bytes() const {
     return static_cast<std::size_t>(iterations * info->shape.elements() * size_of(info->type));
   }

@@ -94,6 +94,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::byte const* data = nullptr;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     auto& t = tensors_[i];
+    // The tensors of one parameter are consecutive, so each parameter is gathered once.
     if (i == 0 || t.info != tensors_[i - 1].info) data = full_tensor(t, memory, group);
     auto const iteration_bytes = t.info->shape.elements() * size_of(t.info->type);
     t.tensor.bytes = {data + t.first * iteration_bytes, t.bytes()};
@@ -138,6 +139,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (std::size_t i = 0; i < file_shard.count; ++i) tensors.push_back(tensors_[file_shard.first + i].tensor);
   std::vector<std::byte> buffer;
   std::span<io::tensor const> const views{std::as_const(tensors).data(), tensors.size()};
+  // Hugging Face Transformers requires the metadata "format".
   io::write_safetensors(out, views, {{"format", "pt"}}, [&](std::size_t i) -> std::span<std::byte const> {
     auto const& t = tensors_[file_shard.first + i];
     if (!t.transposed) return t.tensor.bytes;
