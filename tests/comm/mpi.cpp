@@ -255,7 +255,7 @@ int main() {
       ct::trainer<task<per_rank>, ct::parallel::zero<3, 2>> const refused;
     } catch (ct::error const& e) { said = e.what(); }
     check(said == "parallel::zero divides tensors over groups of 2 ranks, but the job has " + std::to_string(ranks) +
-                      "; start a multiple of 2",
+                      "; start a multiple of 2 ranks",
           "a number of processes that does not fit is not refused: " + said);
   }
   if (rank == 0 && failures == 0) std::printf("%d ranks: all checks hold\n", ranks);

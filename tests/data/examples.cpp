@@ -102,7 +102,7 @@ TEST_CASE("a fraction out of range and too many splits are refused") {
   CHECK(sentence([&] { part.split(0.1); }) ==
         "split: the examples are already the result of 8 nested splits; split fewer times");
   CHECK(sentence([&] { examples(x, y).split(1.5); }) ==
-        "a validation fraction of 1.5 is out of range; give one from 0 to 1");
+        "split: a validation fraction of 1.5 is out of range; give one from 0 to 1");
   CHECK(sentence([&] { examples(x, y).split(0.5, 0, -1); }) ==
         "split: a maximum of -1 examples is out of range; give 0 or more");
   CHECK(sentence([&] { examples(x, y, static_cast<ct::labels>(7)); }) ==

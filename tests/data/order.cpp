@@ -122,9 +122,9 @@ TEST_CASE("order: what cannot be is a sentence") {
   CHECK(sentence([] { data::samples(17, 0, "evaluate"); }) ==
         "evaluate: a context of 0 tokens is too short; give at least 1");
   CHECK(sentence([] { data::samples(17, 0); }) == "a context of 0 tokens is too short; give at least 1");
-  CHECK(sentence([] { data::permutation(1, 0, 0); }) == "there are 0 samples to shuffle; give at least 1");
+  CHECK(sentence([] { data::permutation(1, 0, 0); }) == "permutation: there are 0 samples to shuffle; give at least 1");
   CHECK(sentence([] {
           data::position{0, 9}.in_corpus(1, 5);
-        }) == "sample 9 is outside an epoch of 5 samples; give an index from 0 to 4");
+        }) == "permutation: sample 9 is outside an epoch of 5 samples; give an index from 0 to 4");
   CHECK_FALSE(sentence([] { data::position{0, -1}.in_corpus(1, 5); }).empty());
 }

@@ -207,12 +207,13 @@ TEST_CASE("options of packing and positions that are wrong are refused") {
   CHECK(said({0, 1, 2}, 3) == "");
   CHECK(said({}, 3) == "");
   CHECK(said({0, 0, 0, 0}, 3) ==
-        "there are 4 positions, which is not a multiple of the row length, 3; give complete rows");
-  CHECK(said({0, 1, 2, 3, 0, 1}, 3) == "the position of token 0 of row 1 is 3; give 0 where a document begins, and "
-                                       "elsewhere 1 more than the previous token's position");
-  CHECK(said({0, 2, 3}, 3).starts_with("the position of token 1 of row 0 is 2;"));
-  CHECK(said({0, 1, 1}, 3).starts_with("the position of token 2 of row 0 is 1;"));
-  CHECK(said({-1, 0, 0}, 3).starts_with("the position of token 0 of row 0 is -1;"));
+        "check_positions: there are 4 positions, which is not a multiple of the row length, 3; give complete rows");
+  CHECK(said({0, 1, 2, 3, 0, 1}, 3) ==
+        "check_positions: the position of token 0 of row 1 is 3; give 0 where a document begins, and elsewhere 1 more "
+        "than the previous token's position");
+  CHECK(said({0, 2, 3}, 3).starts_with("check_positions: the position of token 1 of row 0 is 2;"));
+  CHECK(said({0, 1, 1}, 3).starts_with("check_positions: the position of token 2 of row 0 is 1;"));
+  CHECK(said({-1, 0, 0}, 3).starts_with("check_positions: the position of token 0 of row 0 is -1;"));
   CHECK(said({0}, 0) == "check_positions: the length is 0; give an integer of at least 1");
 }
 

@@ -70,7 +70,8 @@ TEST_CASE("corpus: the tail is for validation") {
   CHECK(corpus.split(0.05).validation.size() == 0);
   for (double const fraction : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
     CHECK_FALSE(sentence([&] { corpus.split(fraction); }).empty());
-  CHECK(sentence([&] { corpus.split(2); }) == "a validation fraction of 2 is out of range; give one from 0 to 1");
+  CHECK(sentence([&] { corpus.split(2); }) ==
+        "split: a validation fraction of 2 is out of range; give one from 0 to 1");
   auto const survivor = [] { return data::text_from("0123456789").split(0.5).validation; }();
   CHECK(string_of(survivor) == "56789");
 }
@@ -110,7 +111,7 @@ TEST_CASE("corpus: blocks drawn by a seed are for validation") {
   CHECK(train.fingerprint() == data::corpus::from_bytes(kept).fingerprint());
   CHECK(sentence([&] { corpus.split(0.5, 1, 0); }) == "split: a block of 0 tokens is too short; give at least 1");
   CHECK(sentence([&] { corpus.split(1.5, 1); }) ==
-        "a validation fraction of 1.5 is out of range; give one from 0 to 1");
+        "split: a validation fraction of 1.5 is out of range; give one from 0 to 1");
 }
 
 TEST_CASE("corpus: the fingerprint follows the content") {

@@ -22,14 +22,14 @@ TEST_CASE("a view copies only to and from arrays of its length") {
   for (std::size_t length : {0, 27, 29}) {
     std::vector<float> values(length);
     auto const said = "a tensor of 28 elements cannot be copied to or from an array of " + std::to_string(length) +
-                      "; give an array of 28";
+                      "; give an array of 28 elements";
     CHECK(sentence([&] { view.copy_to(std::span(values)); }) == said);
     CHECK(sentence([&] { view.copy_from(std::span<float const>(values)); }) == said);
   }
   for (std::size_t length : {0, 28, 109, 111, 113}) { // 111: the last element would not fit
     std::vector<std::byte> bytes(length);
-    CHECK(sentence([&] { view.copy_bytes_to(bytes); }) ==
-          "a tensor of 112 bytes cannot be copied to an array of " + std::to_string(length) + "; give an array of 112");
+    CHECK(sentence([&] { view.copy_bytes_to(bytes); }) == "a tensor of 112 bytes cannot be copied to an array of " +
+                                                              std::to_string(length) + "; give an array of 112 bytes");
   }
   std::vector<std::byte> bytes(112);
   view.copy_bytes_to(bytes);

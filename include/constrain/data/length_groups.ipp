@@ -75,11 +75,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     throw error("length_group_options: .labels is not one of next_tokens, same_tokens and classes; give one of these");
   if (source.size() == 0) throw error("group_by_length: there are no documents; add at least one");
   auto const order = detail::sorted_by_length(source, options);
+  // A token and, unless a document has one label, the label of the token.
+  std::size_t const token_bytes = (options.labels == document_labels::classes ? 1 : 2) * sizeof(std::int32_t);
   std::int64_t tokens = 0;
   for (auto const& entry : order) {
     // The first check ensures that the sum in the second does not overflow.
-    detail::check_memory("a document padded to a multiple of .multiple", entry.length, 2 * sizeof(std::int32_t));
-    detail::check_memory("the padded data", tokens += entry.length, 2 * sizeof(std::int32_t));
+    detail::check_memory("a document padded to a multiple of .multiple", entry.length, token_bytes);
+    detail::check_memory("the padded data", tokens += entry.length, token_bytes);
   }
   std::vector<length_group> groups;
   for (std::size_t i = 0; i < order.size();) {

@@ -36,13 +36,13 @@ public:
   constexpr permutation(std::uint64_t seed, std::int64_t epoch, std::int64_t count)
       : seed_(seed), epoch_(static_cast<std::uint64_t>(epoch)), count_(static_cast<std::uint64_t>(count)),
         half_((65 - std::countl_zero(count_ - 1)) / 2) {
-    if (count < 1) throw error({"there are ", count, " samples to shuffle; give at least 1"});
+    if (count < 1) throw error({"permutation: there are ", count, " samples to shuffle; give at least 1"});
   }
 
   /// The value that `index` maps to. Throws `error` unless 0 <= `index` < count.
   constexpr std::int64_t operator()(std::int64_t index) const {
     if (index < 0 || static_cast<std::uint64_t>(index) >= count_)
-      throw error({"sample ", index, " is outside an epoch of ", counted(count_, "sample"),
+      throw error({"permutation: sample ", index, " is outside an epoch of ", counted(count_, "sample"),
                    "; give an index from 0 to ", count_ - 1});
     auto x = static_cast<std::uint64_t>(index);
     do x = shuffled(x);

@@ -128,12 +128,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   check_count("check_positions", "the length", length, 1);
   auto const size = static_cast<std::int64_t>(positions.size());
   if (size % length != 0)
-    throw error({"there are ", counted(positions.size(), "position"), ", which is not a multiple of the row length, ",
-                 length, "; give complete rows"});
+    throw error({"check_positions: there are ", counted(positions.size(), "position"),
+                 ", which is not a multiple of the row length, ", length, "; give complete rows"});
   for (std::int64_t i = 0; i < size; ++i) {
     auto const position = positions[static_cast<std::size_t>(i)];
     if (position == 0 || (i % length > 0 && position == positions[static_cast<std::size_t>(i - 1)] + 1)) continue;
-    throw error({"the position of token ", i % length, " of row ", i / length, " is ", position,
+    throw error({"check_positions: the position of token ", i % length, " of row ", i / length, " is ", position,
                  "; give 0 where a document begins, and elsewhere 1 more than the previous token's position"});
   }
 }

@@ -11,10 +11,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const holders = std::int64_t{p.shards} * p.tensor; // can exceed 32 bits
   if (p.same_data && size != p.tensor)
     throw error({"parallel::tensor divides layers over ", p.tensor, " ranks, but the job has ", size, "; start ",
-                 p.tensor, ", or write parallel::mesh and start a multiple of ", p.tensor});
+                 p.tensor, " ranks, or write parallel::mesh and start a multiple of ", p.tensor, " ranks"});
   if (size % holders != 0)
     throw error({p.tensor > 1 ? "parallel::mesh" : "parallel::zero", " divides tensors over groups of ", holders,
-                 " ranks, but the job has ", size, "; start a multiple of ", holders});
+                 " ranks, but the job has ", size, "; start a multiple of ", holders, " ranks"});
   r.storage_group = r.world->groups_of(static_cast<int>(holders));
   if (p.tensor == 1) return;
   r.tensor = r.world->groups_of(p.tensor);

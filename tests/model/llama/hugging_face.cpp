@@ -214,7 +214,8 @@ TEST_CASE("a tied model does not take the weights of one that is not") {
   for (bool const strict : {true, false}) // without config.json
     CHECK(sentence([&] { t.load_pretrained(directory_of("llama") + "/model.safetensors", {.strict = strict}); })
               .ends_with("have a 'lm_head.weight' that differs from 'model.embed_tokens.weight', but the model ties "
-                         "these two: it has one tensor for both; load the weights into a model that does not"));
+                         "these two: it has one tensor for both; load the weights into a model that does not tie "
+                         "them"));
 }
 
 TEST_CASE("sizes of published models") {

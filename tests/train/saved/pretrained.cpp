@@ -61,6 +61,17 @@ TEST_CASE("objects of a configuration are compared field by field") {
   CHECK(refusal(R"({"width": 5})").starts_with("its width is 5, "));
 }
 
+TEST_CASE("weights are loaded after a save that was interrupted between its two renames") {
+  temporary_directory const directory;
+  trainer saved{{}, {.seed = 1}}, loaded{{}, {.seed = 2}};
+  saved.save(directory / "run");
+  std::filesystem::rename(directory / "run", directory / ".run.previous");
+  REQUIRE(values_of(loaded, "token.weight") != values_of(saved, "token.weight"));
+  loaded.load_pretrained(directory / "run");
+  CHECK(values_of(loaded, "token.weight") == values_of(saved, "token.weight"));
+  CHECK(sentence([&] { loaded.load_pretrained(directory / "other"); }).find("other") != std::string::npos);
+}
+
 namespace {
 
 /// The same embedding with two heads, in which the tensors of `small` are not all.

@@ -266,7 +266,7 @@ private:
   std::int64_t calls_ = 0;
   bool failed_ = false;
   bool is_disconnected_ = false; // `disconnect` has returned true
-  std::string reason_; // why the group failed; empty: it has not failed
+  std::string reason_;           // why the group failed; empty: it has not failed
 };
 
 } // namespace constrain

@@ -10,6 +10,7 @@
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -114,10 +115,14 @@ struct opened_weights {
 /// these files exist. `strict`: as in `pretrained_options`. `loader`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
                                                            weight_format const& format, std::string_view loader) {
-  if (!io::directory_names(path)) return {nullptr, io::safetensors_files::open(path)};
+  // If a save was interrupted between its two renames, only '.<name>.previous' exists, and the reader finds it.
+  bool const is_directory = io::directory_names(path).has_value();
+  bool const is_interrupted = !is_directory && errno == ENOENT && io::directory_reader::finds(path);
+  if (!is_directory && !is_interrupted) return {nullptr, io::safetensors_files::open(path)};
   auto const path_of = [&](std::string_view name) { return concat({path, "/", name}); };
   opened_weights opened;
-  if (io::detail::exists(path_of(io::manifest_name))) opened.run = std::make_unique<io::directory_reader>(path);
+  if (is_interrupted || io::detail::exists(path_of(io::manifest_name)))
+    opened.run = std::make_unique<io::directory_reader>(path);
   auto const contains = [&](char const* name) {
     return opened.run ? opened.run->contains(name) : io::detail::exists(path_of(name));
   };
@@ -187,7 +192,7 @@ struct opened_weights {
          !std::equal(copy->bytes.begin(), copy->bytes.end(), loaded->bytes.begin(), loaded->bytes.end())))
       throw error(
           {"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
-           "', but the model ties these two: it has one tensor for both; load the weights into a model that does not"});
+           "', but the model ties these two: it has one tensor for both; load the weights into a model that does not tie them"});
   }
 }
 
