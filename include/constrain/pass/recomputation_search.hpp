@@ -22,8 +22,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// differ from its estimate by about as many bytes as the plan of the most similar earlier candidate did. The next
 /// candidate is the cheapest that is expected to fit. If no candidate is expected to fit, the next candidate is the one
 /// with the smallest expected plan. The search for the next candidate is local, so it may miss a better one. If none of
-/// the first four plans fits, the next candidate drops everything. The search also ends after `maximum_plans` plans, if
-/// it finds no new candidate, or if the next plan is too unlikely to fit (`detail::candidate_search::is_hopeless`).
+/// the first four plans fits, or if there is no other candidate, the next candidate drops everything, unless this plan
+/// was made. The search also ends after `maximum_plans` plans, if it finds no new candidate, or if the next plan is too
+/// unlikely to fit (`detail::candidate_search::is_hopeless`).
 struct recomputation_search {
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // means: no plan can be made
   static constexpr int maximum_plans = 32;                                          // maximum number of plans made
@@ -49,6 +50,13 @@ struct recomputation_search {
     return index < 0 ? 0 : made[index].choice;
   }
 
+  /// Whether the plan of `equivalent` (`made_plan::choice`) was made.
+  constexpr bool has_made(std::uint64_t equivalent) const {
+    for (auto const& m : made)
+      if (m.choice == equivalent) return true;
+    return false;
+  }
+
   /// The next state of the search. `bytes`: the bytes that the plan of `candidate` takes, or `refused`. `estimate` and
   /// `limit` must be the same in every call of a search.
   constexpr recomputation_search after(recomputation_estimate const& estimate, std::int64_t bytes,
@@ -60,6 +68,8 @@ namespace detail {
 /// Looks for the next candidate of a search.
 class candidate_search {
 public:
+  /// `state`: a search that made at least one plan, and whose first plan was not refused. `estimate` and `state` must
+  /// outlive this object. `limit`: the maximum bytes of a plan.
   constexpr candidate_search(recomputation_estimate const& estimate, recomputation_search const& state,
                              std::int64_t limit)
       : estimate_(estimate), state_(state), limit_(limit), remaining_estimates_(maximum_steps / estimate.steps()),
@@ -71,8 +81,9 @@ public:
       minimum_error = std::min(minimum_error, error_of(m));
       maximum_error = std::max(maximum_error, error_of(m));
     }
+    // Few plans say little about the error, so it is at least 1/32 of the first plan's excess over the limit.
     error_ = std::max(maximum_error - minimum_error, (state.made[0].bytes - limit) / 32);
-    // As long as nothing fits, each plan after the fourth aims lower.
+    // As long as no plan fits, each candidate after the fourth plan has a lower limit than the one before.
     if (state.best < 0) limit_ = std::max<std::int64_t>(limit - std::max(0, state.made.size() - 3) * error_ / 2, 0);
   }
 
@@ -173,7 +184,8 @@ constexpr recomputation_search recomputation_search::after(recomputation_estimat
   search.run();
   next.is_done = !search.found() || search.is_hopeless();
   next.candidate = search.choice();
-  if (next.best < 0 && next.made.size() == 4) next.candidate = estimate.all();
+  if (next.best < 0 && (next.made.size() == 4 || !search.found()) && !next.has_made(estimate.of(estimate.all()).choice))
+    next.candidate = estimate.all(), next.is_done = false;
   return next;
 }
 
