@@ -25,7 +25,7 @@ public:
   virtual int rank() const = 0;
   /// The number of ranks.
   virtual int size() const = 0;
-  /// This rank's index among the ranks on the same node (the machine). By default, all ranks are on one node.
+  /// This rank's index among the ranks on the same node (machine). By default, all ranks are on one node.
   /// Collective.
   virtual int rank_on_node() { return rank(); }
 

@@ -10,9 +10,10 @@
 ///   map_elements(device, call, count, f, y, x...)   sets y[i] = f(x[i]...) for i in [0, count)
 ///   parameters_on(device, call)                     the device address of the step parameters, for reads by `f`
 ///
-/// `call`: the first argument of the op's kernel. If `count` is not positive, nothing happens. On a CUDA device, the
-/// first two only enqueue a kernel, and throw `error` if the launch fails. `f` is an object of a named type with a
-/// CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda as a kernel's argument.
+/// `call`: the first argument of the op's kernel. If `count` is not positive, nothing happens. `y` may be one of the
+/// arrays `x`. On a CUDA device, the first two only enqueue a kernel, and throw `error` if the launch fails. `f` is an
+/// object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda
+/// as a kernel's argument.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls f(i) for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent and
@@ -21,7 +22,7 @@ template <class function> void for_elements(cpu, call const&, std::int64_t count
   for_elements(count, f);
 }
 /// y[i] = f(x[i]...) for i in [0, count), vectorized, on up to `thread_count()` threads. `f` receives each x[i] as
-/// `arithmetic<from>`: 16-bit elements as float. y may be one of the arrays x.
+/// `arithmetic<from>`: 16-bit elements as float. `f` must not throw. y may be one of the arrays x.
 template <class function, class to, class... from>
 void map_elements(cpu, call const&, std::int64_t count, function const& f, to* y, from const*... x) {
   for_elements(count, [=](std::int64_t i) { y[i] = f(arithmetic<from>(x[i])...); });

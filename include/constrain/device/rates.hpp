@@ -22,7 +22,7 @@ struct device_rates {
 ///
 ///     template <> inline constexpr ct::device_rates ct::rates_of<ct::cuda<ct::sm<120>>>{.gemm_32 = 60e12, ...};
 ///
-/// A rate must be from 1 to 1e30, and `launch` from 0 to 1e30. A rate of 0, except `launch` and `attention`, means
+/// Known rates must be from 1 to 1e30, and `launch` from 0 to 1e30. A rate of 0, except `launch` and `attention`, means
 /// unknown: `cheapest` and `advise` refuse a strategy that needs the rate. Without a specialization, all rates of your
 /// own tag are 0.
 template <class target> inline constexpr device_rates rates_of{};

@@ -68,6 +68,7 @@ inline constexpr program summed_program =
     sum_parts_together(with_policy_passes<typename passes::set, pass_name::fused, passes::fused>());
 
 /// The program before it is partitioned over ranks. On a CUDA device, GEMMs round their operands to TF32 themselves.
+/// Only the passes of the step program have the member `updated`.
 template <class passes> constexpr decltype(auto) before_partition() {
   if constexpr (passes::set::device::value.is_cuda && requires { passes::updated; }) return (summed_program<passes>);
   else if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
@@ -91,6 +92,7 @@ template <class passes> constexpr decltype(auto) before_cast() {
 
 /// The program after mixed precision and the policies' passes that follow it.
 template <class passes> constexpr decltype(auto) after_cast() {
+  // A program that `before_cast` returns by value comes from a policy's pass, which runs again in each call.
   if constexpr (!has_policy_pass<passes, pass_name::cast> && std::is_reference_v<decltype(passes::before_cast())>) {
     if constexpr (!needs_casts(passes::before_cast(), passes::set::precision::value)) return passes::before_cast();
     else return (passes::cast);
@@ -282,16 +284,16 @@ constexpr slot_of::parallelism without_gradients(slot_of::parallelism p) {
   return p;
 }
 
-/// Chooses the attention algorithm of an entry program without gradients. Without tensor parallelism, also removes the
-/// program's training-only ops. With tensor parallelism (`divides`), a later pass removes these ops, after the layers
-/// are divided, so that all entry programs divide the same layers.
+/// Chooses the attention algorithm of an entry program without gradients. Without tensor parallelism, also removes or
+/// replaces the program's training-only ops. With tensor parallelism (`divides`), a later pass does this, after the
+/// layers are divided, so that all entry programs divide the same layers.
 constexpr program select_without_gradients(program const& built, bool divides, slot_of::attention const& attention,
                                            op_set const& missing) {
   return divides ? select_attention(built, attention, missing)
                  : select_attention(remove_training_ops(built), attention, missing);
 }
 
-/// One rank's entry program without gradients; training-only ops are removed.
+/// One rank's entry program without gradients, after its training-only ops are removed or replaced.
 template <class passes>
 inline constexpr program divided_evaluation = dead_code_elimination(remove_training_ops(divided_program<passes>));
 
@@ -322,6 +324,7 @@ template <class source> struct forward_passes {
   static constexpr decltype(auto) before_fusion() { return detail::after_cast<forward_passes>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
+  /// Whether the pass `partition` changes the program.
   static constexpr bool is_partitioned = detail::without_gradients(set::parallelism::value).distributed;
   static constexpr program sharded =
       partition(detail::before_partition<forward_passes>(), detail::without_gradients(set::parallelism::value));

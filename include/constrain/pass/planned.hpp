@@ -91,7 +91,8 @@ template <class passes, class step = void, class device = cpu> struct planned {
   }();
   /// The buffers of the program's values.
   static constexpr memory_layout where = detail::layout_of_entry<passes, step>(failure.ok(), device::alignment);
-  // A refused program has no plan, so that the refusal is the only error.
+  /// The number of the plan's steps: kernel calls, and beginnings and ends of loops. 0 for a refused program, so that
+  /// the refusal is the only error.
   static constexpr int steps = failure.ok() ? final.nodes.count : 0;
   /// The plan: the table that the executor runs.
   static constexpr auto value = lower < steps, steps == 0 ? 0 : count_operands(final) > (final, where);

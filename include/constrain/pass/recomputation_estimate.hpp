@@ -88,8 +88,10 @@ public:
 
 private:
   static constexpr int never = detail::rematerialization::never;
-  static constexpr int maximum_items = 320;     // maximum number of droppable nodes; further nodes are kept
-  static constexpr int maximum_segments = 1024; // maximum number of segments
+  static constexpr int maximum_items = 320; // maximum number of droppable nodes; further nodes are kept
+  // A segment is a range of times within which no lifetime of an item's results begins or ends. If the maximum is
+  // reached, the last segment holds all further times.
+  static constexpr int maximum_segments = 1024;
   // Time counts in half nodes: the clones before node i run at time 2 i, and node i runs at time 2 i + 1.
   static constexpr int maximum_times = 2 * program::maximum_nodes + 2;
   static constexpr int time_of(int node) { return 2 * node + 1; }
@@ -156,6 +158,7 @@ private:
     return false;
   }
 
+  /// Makes an item of each droppable node, up to `maximum_items`, and assigns the items to groups.
   constexpr void find_items(program const& p, detail::rematerialization const& forward) {
     auto const droppable = forward.droppable();
     auto const with_views = slice_views(p);
@@ -172,6 +175,7 @@ private:
       for (auto const& output : p.nodes[i].outputs) {
         auto const& info = p.values[output.value];
         item_[output.value] = static_cast<short>(items_.size());
+        // The estimate assumes that buffers are aligned to 64 bytes, here and in `find_other_bytes`.
         auto const bytes = (info.shape.elements() * size_of(info.type) + 63) / 64 * 64;
         t.bytes += bytes, t.total_bytes += bytes * iterations(p, info);
       }
@@ -206,6 +210,7 @@ private:
     return groups_ - 1;
   }
 
+  /// Records the reads of all items. A read of a view is also a read of the item that it is a view of.
   constexpr void find_readers(program const& p, int forward_nodes) {
     for (int i = 0, next_item = 0; i < p.nodes.size(); ++i) {
       bool const is_item = next_item < items_.size() && items_[next_item].node == i;

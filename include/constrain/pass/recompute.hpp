@@ -25,6 +25,7 @@ public:
   /// Whether the forward loop has a reversed loop.
   constexpr bool applies() const { return reversed_ >= 0; }
 
+  /// The rewritten program. Precondition: `applies()`.
   constexpr program run() {
     for (int v = 0; v < in_.values.size(); ++v)
       if (in_.values[v].loop_carried_axis == axis_ && is_written_in_loop(v, forward_)) carried_ = v;
@@ -133,6 +134,7 @@ private:
         if (output.value != carried_ && !cloned_[output.value]) {
           auto info = out_.program.values[output.value];
           info.axes = out_.enclosing;
+          // The axis of the loop that carries a value is not among the value's axes.
           if (info.is_loop_carried() && output.where != at::initial) info.axes.pop_back();
           cloned_[output.value] = {out_.program.add_value(info), at::current};
         }

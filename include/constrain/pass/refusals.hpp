@@ -143,14 +143,15 @@ template <diagnosis d> struct update_is_not_constant {
                         "functions it calls `constexpr`, and let none throw, overflow or index beyond an array");
 };
 
-/// The parameters or settings of an entry program differ from the step program's.
+/// The parameters or settings of two entry programs differ, so the programs cannot share the memory for them.
 template <diagnosis d> struct entries_differ {
   static_assert(d.ok(),
                 "the model declares different parameters or settings for different entries (step, evaluate, predict, "
                 "generate); make them independent of the number of sequences");
 };
 
-/// With the smallest plan that the search found, a trainer needs more memory than the limit of checkpoint::budget.
+/// A trainer needs more memory than the limit of checkpoint::budget, because the search found no plan of the step that
+/// fits, or because another entry (evaluate, predict or generate) needs more.
 template <diagnosis d> struct limit_is_too_small {
   static_assert(d.ok(),
                 "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, with the smallest "

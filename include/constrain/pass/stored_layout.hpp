@@ -15,6 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     optimizer state    flat                flat                flat
 ///     working copy       flat                flat                flat
 ///
+/// In stage 1, the micro-batches add to full gradients, which are reduce-scattered once per batch (pass/partition.hpp).
 /// A working copy is the fp32 copy on which the update of a 16-bit parameter works. In stages 1 and 2, a parameter is
 /// flat if it has a compute copy, because only the cast to the copy and the update read such a parameter. The average
 /// of a parameter has the layout of the parameter. All other values are replicated. Without ZeRO, all values are

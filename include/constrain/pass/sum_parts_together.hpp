@@ -15,7 +15,7 @@ struct deferred_sum {
   int line = 0, called_from = 0;
 };
 
-/// Rewrites calls with outputs that are sums over rows, and appends the sums of their parts later: deferred sums.
+/// Lets calls leave their sums over rows in parts, and appends the calls that sum these parts later: the deferred sums.
 class deferred_sums {
 public:
   constexpr explicit deferred_sums(program const& p) : p_(p) {}
@@ -70,7 +70,7 @@ private:
 
 } // namespace detail
 
-/// For a device whose kernels sum rows in parts, one part per block: lets calls leave their sums in parts
+/// For a device whose kernels sum rows in parts, one part per thread block: lets calls leave their sums in parts
 /// (`op_info::row_sums`) and appends the sums of the parts of all gradients next to each other, before the beginning or
 /// end of a loop, before the first node that reads a gradient or writes one of these gradients, or at the end of the
 /// program. The device merges as many of these calls as possible into one launch. A program that would become too large

@@ -67,7 +67,8 @@ constexpr ref as_result(program& p, node const& n) {
   return n.outputs[0];
 }
 
-/// Appends nodes that compute the squared norm of each gradient and the clip coefficient. Returns the coefficient.
+/// Appends nodes that compute the squared norm of each gradient and the clip coefficient. Returns [norm, scale], the
+/// output of op::clip_coefficient; the scale is the clip coefficient.
 constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
   auto& program = out.program;
   ref const squares = add_squares(program, gradients.size());
@@ -103,6 +104,7 @@ constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_s
   int const opened = out.open_all(by_tensor ? out.program.values[gradient].axes : axis_list());
   int const first = out.program.nodes.size();
   if (is_narrow_weight) {
+    // u8 for an optimizer without a `state_type`: rounding is stochastic, without a compensation.
     working_copy copy(out, rule, parameter, op::state_type<optimizer>(dtype::u8));
     op::update_by<optimizer>(rule);
     copy.store(index);
@@ -120,8 +122,9 @@ template <class optimizer> constexpr void update_at_the_end(builder& out, gradie
   for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, norm_and_scale, hyper);
 }
 
-/// Appends the program `p` with the update of each parameter inserted where its gradient is complete. Each update
-/// has a separate scale (op::tensor_scale), without clipping.
+/// Appends the program `p` with the update of each parameter inserted after its gradient is complete and after the last
+/// read of the parameter (`node_before_update`). Each update has a separate scale (op::tensor_scale), without clipping;
+/// the call to op::clip_coefficient at the end only computes the norm of all gradients.
 template <class optimizer>
 constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients) {
   auto& program = out.program;
@@ -162,6 +165,7 @@ template <class optimizer> constexpr program update(program const& p) {
   builder out;
   out.program = p;
   auto& program = out.program;
+  // Calls that draw random numbers in an update rule get keys that no call of the model has.
   for (auto const& n : p.nodes) out.random_keys = n.random_key > out.random_keys ? n.random_key : out.random_keys;
 
   auto const gradients = detail::gradients_of(program);

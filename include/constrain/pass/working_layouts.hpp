@@ -61,9 +61,9 @@ public:
     return all_dense;
   }
 
-  /// The error of a node that works on shards, if an operand with the pattern `*` has neither as many elements as
-  /// output 0 nor, in a block-wise optimizer state, one element for each block. A rank's shards of such an operand and
-  /// of output 0 would hold different ranges.
+  /// Returns an error if node n works on shards and an operand with the pattern `*` has neither as many elements as
+  /// output 0 nor, if the operand is a block-wise optimizer state, one element per block. A rank's shards of such an
+  /// operand and of output 0 would hold different ranges. Otherwise, returns no error.
   constexpr diagnosis check_elements(node const& n) const {
     if (!works_on_shards(n)) return {};
     auto const expected = p_.values[n.outputs[0].value].shape_in_full().elements();
@@ -71,7 +71,6 @@ public:
     auto const check = [&](ref r) {
       auto const& info = p_.values[r.value];
       auto const actual = info.shape_in_full().elements();
-      // A block-wise optimizer state has one element per block.
       bool const pairs = actual == expected || (info.block > 1 && actual == (expected + info.block - 1) / info.block);
       if (!pairs)
         failure = diagnosis_with<refusals::elements_do_not_pair>(n.line, n.called_from, expected, actual)

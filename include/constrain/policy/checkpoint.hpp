@@ -144,7 +144,7 @@ constexpr fixed_vector<char, 64> name_of_budget(bytes limit) {
 } // namespace detail
 
 /// Chooses what the backward pass recomputes, so that a trainer needs at most `limit` bytes. A search at compile time
-/// looks for a plan of the step that fits and recomputes little (recomputation_search.hpp). If the limit is large
+/// looks for a plan of the step that fits and recomputes little (pass/recomputation_search.hpp). If the limit is large
 /// enough, nothing is recomputed. If the search finds no plan that fits, or if evaluate, predict or generate needs more
 /// than the limit, compilation fails, and the error gives the number of missing bytes. Training gives the same weights
 /// as with `none`, bit for bit.

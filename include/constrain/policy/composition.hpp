@@ -55,7 +55,7 @@ template <class choices> struct policy_rule {
 
 namespace detail {
 
-/// The table of these rules, in order.
+/// The table of `rules`, in the order of the list.
 template <class choices, class rules> struct rule_table;
 template <class choices, class... rules> struct rule_table<choices, rule_list<rules...>> {
   template <class rule> static constexpr bool holds_of(choices const& c) { return holds(&rule::holds, c); }

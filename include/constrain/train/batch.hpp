@@ -56,8 +56,8 @@ struct batch_arrays {
   std::unique_ptr<std::byte[]> memory{}; // the elements that `inputs` and `labels` view; null: not a batch of examples
 };
 
-/// One optimizer step's data for this rank, as views of arrays that must live until `step` returns. `trainer::batches`
-/// and `trainer::batch` create batches.
+/// One optimizer step's data for this rank, as views of arrays that must live until `step` or `enqueue` returns.
+/// `trainer::batches` and `trainer::batch` create batches.
 struct batch {
   // The first input, for example token ids [micro-batches, sequences, tokens]; empty if it is floating-point.
   std::span<std::int32_t const> inputs;

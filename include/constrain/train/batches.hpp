@@ -66,7 +66,9 @@ public:
     using difference_type = std::ptrdiff_t;
     /// An iterator at the current batch of `owner`, which must outlive it.
     explicit iterator(batch_range& owner) : owner_(&owner) {}
+    /// The range's current batch. The next increment of any iterator of the range changes it.
     batch const& operator*() const { return owner_->current_; }
+    /// Waits for the worker thread, and makes its batch the current batch. Throws as `batch_range::begin` does.
     iterator& operator++();
     void operator++(int) { ++*this; }
 

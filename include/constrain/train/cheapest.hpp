@@ -101,7 +101,7 @@ template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(
 /// `chosen`: the index of the row that gets a star; -1: none.
 [[gnu::noinline, gnu::cold]] inline std::string estimates_text(strategy_estimate const* rows, std::string const* names,
                                                                int size, int chosen) {
-  int width = 60; // of the column of names
+  int width = 60; // of the column of names, at least 60
   for (int k = 0; k < size; ++k) width = std::max(width, static_cast<int>(printable(names[k]).size()));
   std::string text = formatted("  %-*s %12s %14s\n", width, "strategy", "MiB", "tokens/s, est.");
   for (int k = 0; k < size; ++k)

@@ -1,10 +1,11 @@
 #pragma once
 
-// The CPU kernels that the companion library contains: those that the models call in each precision with automatic
-// fusion, without parallelism. A translation unit that uses the library does not compile these kernels. Other kernels,
-// such as those of your own ops, are compiled in every translation unit with a trainer that calls them. Updates are
-// too: an optimizer must give the same bits inside another one (by_role, states_in), whatever options for optimization
-// the library was compiled with.
+// The CPU kernels that the companion library (`constrain::compiled`) contains: the kernels that GPT-2, BERT and Llama
+// call in each precision with automatic fusion, without parallelism. A translation unit that uses the library does not
+// compile these kernels. All other kernels, such as the kernels of your own ops, are compiled in every translation unit
+// with a trainer that calls them. So are the kernels of optimizer updates: an optimizer must compute the same bits
+// inside another optimizer (by_role, states_in) as without it, even if the library was compiled with other optimization
+// flags.
 
 #include "constrain/model/bert.hpp"
 #include "constrain/model/gpt2.hpp"
@@ -26,7 +27,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-// The ops of GPT-2, BERT and Llama. T: dtype of values. P: dtype of parameters.
+// The ops of GPT-2, BERT and Llama. T: dtype of activations and, as kernels read them, of parameters of two or more
+// dimensions. P: dtype of biases, norm weights, statistics and parameter gradients.
 #define CONSTRAIN_MODEL_KERNELS(T, P)                                                                                  \
   CONSTRAIN_KERNEL(op::add, cpu, inputs<T, T>, outputs<T>);                                                            \
   CONSTRAIN_KERNEL(op::add_layer_norm, cpu, inputs<T, T, P, P>, outputs<T, T, P, P>);                                  \

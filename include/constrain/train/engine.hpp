@@ -28,7 +28,7 @@ template <class entries> class engine {
 public:
   using target = typename policy_set::target;
   using real = typename entries::real;
-  static constexpr bool is_asynchronous = !std::is_same_v<target, cpu>; // whether `run` may return before the run ends
+  static constexpr bool is_asynchronous = !std::is_same_v<target, cpu>; // `run` may return while the device still works
 
   /// The ports of an entry.
   template <class planned_entry>
@@ -106,8 +106,9 @@ public:
   }
 
   /// Runs an entry. `parameters`: all but `valid_labels`, which this function sets. `passes`: the passes that made the
-  /// entry's program; checked mode needs the program's values. `call`: the call of the library that runs the entry. In
-  /// checked mode, throws `error` if a check fails. `may_overflow`: see `checked_hooks`.
+  /// entry's program; checked mode needs the program's values. `call`: the call of the library that runs the entry.
+  /// `may_overflow`: see `checked_hooks`. Throws `error` if CUDA reports an error and, in checked mode, if a check
+  /// fails. Also throws what a kernel throws.
   template <class planned_entry, class passes, joint_call call>
   void run(step_parameters parameters, bool may_overflow = false) {
     // Instantiates the compile-time error for a missing kernel.
@@ -128,8 +129,8 @@ public:
     runner_->template run<planned_entry>(parameters, checks);
   }
 
-  /// Begins to enqueue the entry `step`. Returns a `runner::enqueuing`; until it ends, an asynchronous device copies
-  /// inputs without waiting.
+  /// Begins to enqueue the entry `step`. Returns a `runner::enqueuing`. On a CUDA device, copies of inputs to the arena
+  /// do not wait until `end` of the returned object is called. On the CPU, the object does nothing.
   template <class step> auto enqueuing() { return typename runner_type::template enqueuing<step>(*runner_); }
 
   /// Element i of the result `view`, converted to double from any floating-point dtype.

@@ -91,7 +91,8 @@ public:
   }
 
   /// Returns the prompt, followed by `count` sampled tokens. Each token costs a full forward pass over the last
-  /// `task::tokens` tokens (no key-value cache). Throws `error` for an empty prompt, a negative `count`, tokens or
+  /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
+  /// the model must be causal; this is not checked. Throws `error` for an empty prompt, a negative `count`, tokens or
   /// options out of range, or logits that `sampler` refuses. Compile-time error unless tokens are the model's only
   /// input and there are logits for each token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,

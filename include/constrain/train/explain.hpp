@@ -22,10 +22,11 @@ namespace detail {
 [[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
   for (auto const& n : step.nodes) {
     if (n.kind != node_kind::call || std::string_view(n.op->name) != "update") continue;
-    auto const& updated = step.values[n.outputs[0].value]; // the parameter, or its working copy
+    auto const& updated = step.values[n.outputs[0].value]; // the parameter, or the fp32 copy of a 16-bit parameter
     auto const& info = updated.belongs_to >= 0 ? step.values[updated.belongs_to] : updated;
     if (step.text(info.name) == parameter) return unpack<op::update_options>(n.attributes).decays;
   }
+  // The update rule of an optimizer such as Muon emits other nodes than `update`; `update_rule::decays` set this flag.
   for (auto const& info : step.values)
     if (is_parameter(info.role) && step.text(info.name) == parameter) return info.decays;
   return false;

@@ -28,11 +28,11 @@ using evaluator_of_inference =
 /// Evaluates, predicts and generates with a task's model. With the same policies and weights, the results equal a
 /// trainer's bit for bit (with optimizer::averaged, if the weights equal the trainer's averages), but there are no
 /// gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the type that
-/// GEMMs read: 2 bytes per element in bf16 and fp16. In these precisions on a CUDA device, so are the biases of linear
-/// layers. A trainer's policies can be used unchanged; policies that concern only training (optimizer, accumulation,
-/// checkpointing) have no effect. With distributed policies, all ranks must construct the object, and then make the
-/// same sequence of calls to `evaluate`, `predict`, `generate`, `set`, `in_any_rank` and `load_pretrained`, and of
-/// copies out of views.
+/// GEMMs read: 2 bytes per element in bf16 and fp16. In these precisions, a CUDA device also stores the biases of
+/// linear layers in this type. A trainer's policies can be used unchanged; policies that concern only training
+/// (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks must construct the
+/// object, and then make the same sequence of calls to `evaluate`, `predict`, `generate`, `set`, `in_any_rank` and
+/// `load_pretrained`, and of copies out of views.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");

@@ -48,7 +48,8 @@ constexpr int interpolated(int low, int high, bytes at_low, bytes limit, bytes r
 }
 
 /// The next number of sequences to try, above `low` and below `high`. The peak is nearly linear in this number, so the
-/// search extrapolates until a number does not fit, then alternates between interpolation and bisection.
+/// search extrapolates until a number does not fit, then alternates between interpolation and bisection. `rounds`: how
+/// many numbers the search has tried.
 template <bytes limit, class peaks, int low, int high, int rounds> constexpr int guess_between() {
   if constexpr (low == 1 && high > maximum_sequences) return 2;
   else if constexpr (high > maximum_sequences) {
@@ -61,7 +62,7 @@ template <bytes limit, class peaks, int low, int high, int rounds> constexpr int
 }
 
 /// The largest number of sequences in [low, high) whose peak is at most `limit`. `low` must fit; `high` must not fit or
-/// must be above `maximum_sequences`.
+/// must be above `maximum_sequences`. A number whose program is refused (peak -1) does not fit.
 template <bytes limit, class peaks, int low, int high, int rounds = 0> constexpr int largest_between() {
   if constexpr (high - low <= 1) return low;
   else {

@@ -58,7 +58,7 @@ struct tensor_info {
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 
-/// A parameter: its weight as stored, and the offset of its gradient in the arena.
+/// The run-time description of a parameter and of its gradient.
 struct parameter_info : tensor_info {
   constrain::role role = role::weight; // purpose of the parameter, such as weight, bias or norm
   std::int64_t gradient_offset = -1;   // arena offset of the gradient; -1: none that the host can read

@@ -44,10 +44,10 @@ inline void check_leading_dimension(char const* name, std::int64_t leading, std:
 
 /// C = alpha op(A) op(B) + beta C, row-major: op(A) [m, k], op(B) [k, n], C [m, n]; op transposes its matrix if the
 /// flag is `transpose::yes`. lda, ldb, ldc: leading dimensions, the numbers of elements from the start of one stored
-/// row to the start of the next. The types are f16, bf16 and float, also mixed, or all double. C must not overlap A or
-/// B, and is not read if beta is 0. Sums are accumulated in float for 16-bit elements, else in the elements' type. Does
-/// nothing if C is empty; if k is not positive, C = beta C. Throws `error` if a leading dimension is smaller than the
-/// length of a stored row, or if the provider fails.
+/// row to the start of the next. The types are fp16, bf16 and float, which may be mixed, or all double. C must not
+/// overlap A or B, and is not read if beta is 0. Sums are accumulated in double if all types are double, else in float.
+/// Does nothing if C is empty; if k is not positive, C = beta C. Throws `error` if a leading dimension is smaller than
+/// the length of a stored row, or if the provider fails.
 template <class a_type, class b_type, class c_type>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
           std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b,

@@ -18,13 +18,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Each thread's packing buffer, and its size. The size is fixed, so that no GEMM allocates. The buffer consists of
-/// bytes, so that all element types share it.
+/// Each thread's packing buffer, and its size. The size is fixed, so that no GEMM allocates, and is enough for every
+/// element type and instruction set (`gemm_packed` asserts this). The buffer consists of bytes, so that all element
+/// types share it.
 inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
-/// Splits `extent`, at least 1, into as few equal parts as possible, none larger than `maximum`. Returns the size of a
-/// part, rounded up to a multiple of `multiple`.
+/// Splits `extent`, at least 1, into as few nearly equal parts as possible, none larger than `maximum`. Returns the
+/// size of the largest part, rounded up to a multiple of `multiple`, which may exceed `maximum`.
 constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std::int64_t multiple) {
   std::int64_t const parts = (extent - 1) / maximum + 1;
   return ((extent - 1) / parts / multiple + 1) * multiple;
@@ -79,7 +80,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   auto* const packed_b = packed_a + blocking::a_size;
   // With few rows, packing B costs more time than it saves. In this case, B is read in place if it needs no conversion
   // and no transposition, except in a block that ends with an incomplete panel. With vectors of fewer than 64 bytes,
-  // reading in place is slower from three panels of A on (measured on Zen 5).
+  // reading in place is slower if A has three or more panels (measured on Zen 5).
   constexpr int rows_in_place = (vector_bytes == 64 ? 5 : 2) * blocking::rows;
   bool const can_read_in_place =
       std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= rows_in_place;
@@ -132,7 +133,7 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   }
 }
 
-/// Each thread's buffer for the float sums of a tile of a 16-bit C.
+/// Each thread's buffer for the float sums of a tile of a 16-bit C: enough for 256 columns of the tallest tile.
 inline constexpr std::int64_t gemm_sums_count = std::int64_t{gemm_blocking<float>::tile_rows} * 256;
 alignas(64) inline constinit thread_local float gemm_sums[gemm_sums_count];
 
@@ -197,8 +198,9 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
 
 /// Whether vdpbf16ps multiplies two bf16 operands. AMD Zen 4 and Zen 5 do twice as many multiply-adds per second with
 /// it as with fp32's instruction. An Intel Xeon (family 6, model 207) does half as many; unlike these AMD processors,
-/// it also has AVX512-FP16. A step of GPT-2 124M with 4 x 256 tokens on two Zen 5 cores took 0.99 s instead of 1.74 s
-/// with operands converted to fp32, and 0.95 s instead of 1.08 s with oneDNN 2.6 for the GEMMs.
+/// it also has AVX512-FP16. On two Zen 5 cores, a step of GPT-2 124M with 4 x 256 tokens took 0.99 s with vdpbf16ps and
+/// 1.74 s with operands converted to fp32. In a build with oneDNN 2.6, it took 0.95 s with vdpbf16ps and 1.08 s with
+/// oneDNN's bf16 GEMMs.
 #if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
 inline constexpr bool multiplies_pairs = true;
 #else
@@ -207,11 +209,12 @@ inline constexpr bool multiplies_pairs = false;
 
 } // namespace detail
 
-/// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp), but leading dimensions are not checked. Packing
-/// and blocking follow K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Every
-/// element of C is summed in the order of k, whatever its position, so its bits depend neither on the number of threads
-/// nor on m and n. If both operands are bf16 and `detail::multiplies_pairs` is true, vdpbf16ps multiplies them, two
-/// elements of k at a time; otherwise, 16-bit operands are converted to float. Does not allocate.
+/// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp), but k must be at least 0, and leading dimensions
+/// are not checked. Packing and blocking follow K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix
+/// Multiplication", 2008. Every element of C is summed in the order of k, whatever its position, so its bits depend
+/// neither on the number of threads nor on m and n. If both operands are bf16 and `detail::multiplies_pairs` is true,
+/// vdpbf16ps multiplies them, two elements of k at a time; otherwise, 16-bit operands are converted to float. Does not
+/// allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,

@@ -73,8 +73,8 @@ template <class vector, class real>
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
 /// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Prefetches a few cache lines of c and
 /// of the next block of B every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b
-/// wait. The function is not inlined, and of all vectors, only sums and operands are live in its loop, since one more
-/// would spill a register. Only the conversion of float16 needs more; even so, packing such a B in a separate pass is
+/// wait. The function is not inlined, and its loop has no live vectors except sums and operands: any other vector could
+/// spill a register. Only the conversion of float16 needs more vectors; even so, packing such a B in a separate pass is
 /// slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
@@ -113,8 +113,8 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
      ...);
 }
 
-/// Whether there is a micro-kernel that also packs B, for micro-tiles of `rows` rows: only for the tallest, which
-/// limits the code's size. `maximum`: the rows of a complete micro-tile.
+/// Whether there is a micro-kernel that also packs B, for micro-tiles of `rows` rows: only for the three tallest, to
+/// limit the code's size. `maximum`: the rows of a complete micro-tile.
 constexpr bool has_packing_kernel(std::int64_t rows, int maximum) { return rows >= maximum - 2; }
 
 /// Whether there is a micro-kernel for micro-tiles of `rows` rows; `maximum`: the rows of a complete one. If there are

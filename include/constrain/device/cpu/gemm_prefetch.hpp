@@ -15,7 +15,7 @@ struct gemm_prefetch {
   static constexpr std::int64_t line = 64;    // bytes of a cache line
   static constexpr std::int64_t interval = 8; // rows of a micro-kernel's B between two calls
 
-  /// Spreads all cache lines over `calls` calls to `fetch_to_read` or `fetch_to_write`.
+  /// Spreads all cache lines over `calls` calls, at least 1, to `fetch_to_read` or `fetch_to_write`.
   void spread_over(std::int64_t calls) { lines_per_fetch = (rows * ((row_bytes - 1) / line + 1) - 1) / calls + 1; }
 
   // The next functions are always inlined: a call in a micro-kernel would spill all sums.
@@ -37,7 +37,7 @@ private:
   }
 };
 
-/// What a micro-kernel prefetches: lines of the next block of B, and of its own micro-tile of C.
+/// The prefetches of a micro-kernel: lines of the next block of B, and of its own micro-tile of C.
 struct gemm_prefetches {
   gemm_prefetch b{}, c{};
 };

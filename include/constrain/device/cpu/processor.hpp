@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The best of these instruction sets that this processor supports, named as in `instruction_set`: "avx512_bf16",
 /// "avx512", "avx2_fma", "avx2", "avx", "sse2". On processors other than x86-64, with compilers other than g++ and
-/// clang, and in code for AVX512-FP16, the result is `instruction_set`.
+/// clang, and in code compiled for AVX512-FP16, the result is `instruction_set`.
 inline char const* processor_instruction_set() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX512FP16__) // clang 14 cannot ask for AVX512-FP16
   __builtin_cpu_init();

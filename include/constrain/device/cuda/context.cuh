@@ -17,10 +17,10 @@ class nccl_ranks;
 class cuda_context {
 public:
   static constexpr std::size_t multi_tensor_bytes =
-      3584; // leaves space for a kernel's other arguments within 4 KiB, CUDA's limit before version 12.1
+      3584; // of a `multi_tensor`; leaves space for other arguments within 4 KiB, a kernel's limit before CUDA 12.1
 
-  /// `stream` must outlive this object. `parameters` points to cuda<...>::parameter_bytes of device memory. Throws
-  /// `error` if cuBLASLt cannot be initialized.
+  /// `parameters` points to cuda<...>::parameter_bytes bytes of device memory. `stream` and this memory must outlive
+  /// this object. Throws `error` if cuBLASLt cannot be initialized.
   cuda_context(cudaStream_t stream, std::byte* parameters)
       : stream_(stream), parameters_(reinterpret_cast<step_parameters*>(parameters)) {
     static_assert(sizeof(step_parameters) <= cuda<void>::parameter_bytes);

@@ -72,9 +72,9 @@ constexpr int launches_of_gemm_batched(std::int64_t matrices, std::int64_t max_m
 /// Computes `batches` GEMMs C = alpha A B on matrices inside larger tensors: A [m, k], B [k, n], C [m, n], of any
 /// floating-point types. m and n must be at least 1, and m at most 65535 x 64, the limit of a grid along y. `a_layout`,
 /// `b_layout`, `c_layout`: layouts of the matrices in the tensors (tiles.hpp). GEMMs that share one C
-/// (`c_layout.group`, which must divide `batches`) are summed in order. This function is for cases that cuBLASLt does
-/// not support: A and B of different types, and batches with two strides. `max_matrices`: maximum number of matrices C
-/// per launch; only tests pass it. Throws `error` if a launch fails.
+/// (`c_layout.group`, which must divide `batches`) are summed in order. Sums are accumulated in `arithmetic<c_type>`.
+/// This function is for cases that cuBLASLt does not support: A and B of different types, and batches with two strides.
+/// `max_matrices`: maximum number of matrices C per launch; only tests pass it. Throws `error` if a launch fails.
 template <class a_type, class b_type, class c_type>
 void gemm_batched(cuda_context& context, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
                   arithmetic<c_type> alpha, a_type const* a, matrix_batch a_layout, b_type const* b,

@@ -62,9 +62,9 @@ namespace detail {
 /// alignment of the first row.
 inline constexpr std::int64_t gemm_row_unit = 8;
 
-/// The extent of a part along a dimension in which the rows of one or two matrices are contiguous. `leading`,
-/// `other_leading`: the leading dimensions of these matrices; 0: no such matrix. If there is one, and all are
-/// multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not change.
+/// The extent of a part along a dimension that indexes the columns of one or two stored matrices. `leading`,
+/// `other_leading`: the leading dimensions of these matrices; 0: no such matrix. If there is one, and all leading
+/// dimensions are multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not change.
 constexpr std::int64_t without_remainder(std::int64_t extent, std::int64_t leading, std::int64_t other_leading) {
   bool const padded = leading % gemm_row_unit == 0 && other_leading % gemm_row_unit == 0;
   bool const has_matrix = leading != 0 || other_leading != 0;
@@ -88,9 +88,9 @@ constexpr gemm_extents without_remainder_of_rows(bool a_transposed, bool b_trans
 
 } // namespace detail
 
-/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. For the limit, cuts lie between
-/// stored rows: C is cut along m; A along k if A is transposed, otherwise along m; B along n if B is transposed,
-/// otherwise along k. A dimension that the limit does not cut is cut only before a remainder that
+/// The extents of the parts of a GEMM; the last part along a dimension may be smaller. To stay below `limits.elements`,
+/// matrices are cut between stored rows: C along m; A along k if A is transposed, otherwise along m; B along n if B is
+/// transposed, otherwise along k. A dimension that this limit does not cut is cut only before a remainder that
 /// `without_remainder_of_rows` removes.
 constexpr gemm_extents part_of_gemm(transpose a, transpose b, gemm_extents const& e, gemm_limits const& limits = {}) {
   bool const ta = a == transpose::yes, tb = b == transpose::yes;

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The operands of several merged calls to one kernel (kernel_needs.hpp), passed by value as a kernel argument (a
 /// multi-tensor launch). `entry`: the operands of one call.
 template <class entry> struct multi_tensor {
-  /// The maximum number of calls per launch: `kernel_needs::merged` of the kernel.
+  /// The maximum number of calls per launch: `kernel_needs::merged` of the kernel. 16 bytes hold `count` and padding.
   static constexpr int capacity = static_cast<int>((cuda_context::multi_tensor_bytes - 16) / sizeof(entry));
 
   entry entries[capacity]; // the first `count` are in use

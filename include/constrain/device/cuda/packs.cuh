@@ -118,9 +118,9 @@ template <int n, class T> __device__ stored_pack<n, T> load_stored(T const* from
 template <int n, class T, class real> __device__ void load_pack(T const* from, real (&to)[n]) {
   load_stored<n>(from).unpack(to);
 }
-/// Loads the first `count` of n elements, one at a time, and fills `to` with zeros. A kernel whose results must not
-/// depend on the alignment loads with this or with `load_pack`, but computes in one place: the compiler may contract
-/// products and sums differently in two.
+/// Loads the first `count` of n elements, one at a time, and sets the other elements of `to` to 0. If the results of a
+/// kernel must not depend on the alignment, elements loaded with this function and with `load_pack` must share one copy
+/// of the arithmetic: in two copies, the compiler may contract products and sums differently.
 template <int n, class T, class real> __device__ void load_elements(T const* from, int count, real (&to)[n]) {
   CT_UNROLL
   for (int j = 0; j < n; ++j) to[j] = j < count ? arithmetic<T>(from[j]) : arithmetic<T>(0);

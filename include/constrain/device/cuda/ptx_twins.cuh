@@ -8,9 +8,9 @@
 #include <sm_30_intrinsics.h>
 
 /// The tensor-core instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments follow the
-/// PTX ISA (9.7.14.5.8, "Matrix Fragments for mma.m16n8k16", and ldmatrix). Outside CUDA compilation, these functions
-/// replace the instructions; tests compare the instructions of a device with the functions. All 32 lanes of a warp must
-/// together call the functions that exchange data: those that load, copy or multiply.
+/// PTX ISA (ldmatrix, and "Matrix Fragments for mma.m16n8k16 with floating point type"). Outside CUDA compilation,
+/// these functions replace the instructions; tests compare the instructions of a device with the functions. All 32
+/// lanes of a warp must together call the functions that exchange data: those that load, copy or multiply.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 
 /// The mask of all lanes of a warp.

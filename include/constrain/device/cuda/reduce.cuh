@@ -80,8 +80,8 @@ private:
   divisor parts_;
 };
 
-/// One value for each of 32 n columns, in shared memory: lane i of a warp has columns i n to i n + n - 1. Neither the
-/// lanes' accesses to their columns nor a warp's accesses to 32 columns from a multiple of 32 have bank conflicts.
+/// One value for each of 32 n columns, in shared memory: lane i of a warp has columns i n to i n + n - 1. There are no
+/// bank conflicts if the lanes access their columns, or 32 consecutive columns that begin at a multiple of 32.
 template <int n, class real> struct lane_columns {
   static_assert(n == 1 || 128 / sizeof(real) % n == 0);
   static constexpr int padding = n == 1 ? 0 : 128 / static_cast<int>(sizeof(real)) / n;
@@ -184,7 +184,7 @@ static __global__ void __launch_bounds__(cuda_threads) sum_parts_kernel(__grid_c
 }
 
 /// Launches sum_parts_kernel for the first `count` entries of `operands.entries`, which are `parts_to_sum`. `count`: 1
-/// to 65535. Each entry has 1 to 65535 instances. Throws `error` if the launch fails.
+/// to 65535. Each entry has 1 to 65535 instances, and a width of at least 1. Throws `error` if the launch fails.
 template <class entries> void start_sum_parts(cuda_context& context, entries const& operands, int count) {
   std::int64_t width = 0, instances = 0;
   for (int i = 0; i < count; ++i) {
@@ -211,10 +211,10 @@ constexpr kernel_needs needs_of_sum_columns(std::int64_t rows, std::int64_t colu
 }
 
 /// y = the sums of the columns of a matrix [rows, columns], whose elements `f` computes (column_sums_kernel), n at a
-/// time; n must divide `columns`. y is [columns], the sums over all rows, or [parts, columns]. If `add`, sums over all
-/// rows are added to y; `add` does not apply to [parts, columns]. A sum over all rows is computed in parts that depend
-/// only on the shape, so the result is reproducible. The call must have the scratch memory that `needs_of_sum_columns`
-/// returns. Throws `error` if a launch fails.
+/// time; n must divide `columns`. y is [columns], the sums over all rows, or [parts, columns], the sums over each part
+/// (`row_partition`). If `add`, sums over all rows are added to y; `add` does not apply to [parts, columns]. A sum over
+/// all rows is computed in parts that depend only on the shape, so the result is reproducible. The call must have the
+/// scratch memory that `needs_of_sum_columns` returns. Throws `error` if a launch fails.
 template <int n, class function, class real>
 void sum_columns(call const& c, function const& f, std::int64_t rows, std::int64_t columns, tensor<real> y, bool add) {
   auto& context = *c.parameters.context;

@@ -32,8 +32,8 @@ public:
   operator cudaStream_t() const { return stream_; }
   /// The device of the stream.
   cuda_device device() const { return device_; }
-  /// From now on, `wait_for_peers` waits with `waiter`, which must outlive its use. Null: the stream waits for no other
-  /// process.
+  /// From now on, `wait_for_peers` calls `waiter->wait`, so `waiter` must exist during these calls. Null: the stream's
+  /// work waits for no other process.
   void set_waiter(stream_waiter* waiter) { waiter_ = waiter; }
   /// Waits until the stream's work is complete; without a waiter, does nothing. Call this function before a call to
   /// CUDA that may block until earlier work is complete. Throws `error` as `stream_waiter::wait` does.

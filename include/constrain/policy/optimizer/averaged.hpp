@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// weights. The average is one more value per weight: 4 bytes in fp32. Refused with precision::pure_bf16.
 template <class optimizer> struct averaged {
   using base = optimizer;
-  /// The place in the order of nested wrappers.
+  /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<averaged, constrain::detail::nesting_level::averaged>;
   static constexpr char const* name = "averaged";
 

@@ -38,7 +38,7 @@ enum class muon_rate : std::uint8_t {
 /// kernels, so the number is part of the type. Refused: a matrix that parallel::tensor divides.
 template <class O = adamw, int steps = 5> struct muon {
   using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
-  /// The place in the order of nested wrappers.
+  /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<muon, constrain::detail::nesting_level::muon>;
   static constexpr char const* name = "muon";
   static constexpr int newton_schulz_steps = steps; // number of Newton-Schulz steps
@@ -55,7 +55,8 @@ template <class O = adamw, int steps = 5> struct muon {
     typename O::hyper base{};                    // hyperparameters of `O`
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite, if an update could change a weight of value
-  /// 1 by more than 1e19, or if the Newton-Schulz steps overflow. Also throws the errors of the `check` of `O`.
+  /// 1 by more than 1e19, or if the Newton-Schulz steps overflow for a singular value of 1, 0.5 or 0.1. Also throws the
+  /// errors of the `check` of `O`.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".momentum", h.momentum, number_range::below_one);

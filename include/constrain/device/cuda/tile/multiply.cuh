@@ -42,9 +42,9 @@ template <class tile> __device__ ptx::shared_address lane_address_of_transposed(
   return ptx::address_of(b.at(lane / 16 * 8 + lane % 8, lane / 8 % 2));
 }
 
-/// c = start + a b^T, where a is [rows, depth], b rows [first, first + columns) of a tile [tile::rows, depth], and c
-/// [rows, columns]. `start(m, n)`: the strip_block of rows [16 m, 16 m + 16) and columns [8 n, 8 n + 8). `first`: a
-/// multiple of 8.
+/// c = start + a b^T, with a [rows, depth] and c [rows, columns]; of the tile b [tile::rows, depth], only rows
+/// [first, first + columns) are used. `start(m, n)`: the strip_block of rows [16 m, 16 m + 16) and columns
+/// [8 n, 8 n + 8). `first`: a multiple of 8.
 template <class accumulate, int rows, int columns, class left_rows, class tile, class function>
 __device__ void multiply_transposed(strip<accumulate, rows, columns>& c, left_rows const& a, tile const& b, int first,
                                     function const& start) {
@@ -73,9 +73,9 @@ __device__ void multiply_transposed(strip<accumulate, rows, columns>& c, left_ro
   multiply_transposed(c, a, b, first, [&](int m, int n) { return c.block(m, n); });
 }
 
-/// c += a b, where a is [rows, depth], b rows [first, first + depth) of a tile [tile::rows, columns], and c
-/// [rows, columns]. For tensor cores, a is rounded to the type of b; for fp32 and fp64, `rows` must be 16. `first`: a
-/// multiple of 8.
+/// c += a b, with a [rows, depth] and c [rows, columns]; of the tile b [tile::rows, columns], only rows
+/// [first, first + depth) are used. For tensor cores, a is rounded to the type of b; for fp32 and fp64, `rows` must be
+/// 16. `first`: a multiple of 8.
 template <class accumulate, int rows, int columns, int depth, class tile>
 __device__ void multiply(strip<accumulate, rows, columns>& c, strip<accumulate, rows, depth> const& a, tile const& b,
                          int first = 0) {
