@@ -30,6 +30,7 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
   // 2^-14 leaves 2^-14 m, the value of the subnormal half.
   auto const subnormal =
       __builtin_bit_cast(integers, __builtin_bit_cast(floats, shifted + bits_of_smallest_normal) - 0x1p-14f);
+  // A normal half needs only a new exponent bias: 127 instead of 15, a difference of 112.
   auto const finite = where_less(magnitude, 0x400, subnormal, shifted + (112 << 23));
   auto const number = where_less(magnitude, 0x7C00, finite, zero + 0x7F800000);
   // Moves the sign to the top bit without overflow.
@@ -41,7 +42,8 @@ template <class floats, class integers> CT_HOST_DEVICE constexpr integers float_
 /// bits of the halves.
 template <class floats, class integers> CT_HOST_DEVICE constexpr integers half_bits_of_float(integers u) {
   integers const zero = u & 0, magnitude = u & 0x7FFFFFFF;
-  // The subtraction comes before the addition, so that NaNs cause no overflow.
+  // Subtracts 112, the difference of the exponent biases. Adding 0xFFF and the lowest kept bit rounds ties to even. The
+  // subtraction comes before the addition, so that NaNs cause no overflow.
   auto const normal = (magnitude - ((112 << 23) - 0xFFF) + (magnitude >> 13 & 1)) >> 13;
   // Floats in [0.5, 1) are 2^-24 apart, and so are subnormal halves: adding 0.5 rounds to a subnormal half.
   auto const subnormal = __builtin_bit_cast(integers, __builtin_bit_cast(floats, magnitude) + 0.5f) - 0x3F000000;

@@ -7,7 +7,7 @@
 #endif
 
 /// In CUDA compilation, CT_UNROLL unrolls the loop that follows, so that arrays indexed by the loop variable can be in
-/// registers. CT_KEEP_LOOP keeps the loop, which takes fewer registers.
+/// registers. CT_KEEP_LOOP prevents unrolling, to save registers.
 #if defined(__CUDACC__)
 #define CT_UNROLL _Pragma("unroll")
 #define CT_KEEP_LOOP _Pragma("unroll 1")

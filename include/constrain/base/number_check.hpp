@@ -53,8 +53,8 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text, without trailing zeros: with nine significant digits or, if reading these as fp64 or fp32 does not
-/// give the number, with as many as that takes, at most 17. "nan", "inf" or "-inf" if the number is not finite.
+/// A number as text, without trailing zeros; "nan", "inf" or "-inf" if the number is not finite. The text has nine
+/// significant digits, or as many more (at most 17) as it takes to read the same number back, as fp64 or as fp32.
 std::string number_text(double x);
 
 /// Throws an `error` that names an option and its value. `owner` and `field`: as in `check_number`. `accepted`: the

@@ -120,6 +120,7 @@ CONSTRAIN_INLINE bool mpi::timed_barrier(double seconds) {
   constexpr double pause = 0.001;
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(barrier_processes_, &request) != MPI_SUCCESS) return false;
+  // If `seconds` is not 0, the loop limits the wait; the watchdog then acts only if an MPI call does not return.
   watchdog::wait const waits("waiting until all exit", seconds > 0 ? seconds + 5 : last_deadline_);
   int all_arrived = 0;
   for (double waited = 0; all_arrived == 0 && (seconds == 0 || waited < seconds); waited += pause) {

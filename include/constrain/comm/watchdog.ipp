@@ -79,7 +79,7 @@ CONSTRAIN_INLINE void watchdog::end_process(char const* wait_name, double waited
   if (int const rank = rank_; rank >= 0) std::snprintf(rank_text, sizeof rank_text, "rank %d", rank);
   int const length = std::snprintf(
       line, sizeof line,
-      "%s has waited %.3g s for the other ranks (%s: %s) and ends: one of them has ended, is stopped, is too slow or "
+      "%s has waited %.1f s for the other ranks (%s: %s) and ends: one of them has ended, is stopped, is too slow or "
       "has called another function; check their last output, and if they are only slow, set a longer "
       "run_options::deadline\n",
       rank_text, waited, call_.load(std::memory_order_relaxed), wait_name);

@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// example counts as one token.
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
-  double learning_rate = 0; // at least 0; for rows without a `strategy`, replaces the learning rates of the optimizer
-                            // and of its `base`, if they have any; 0: the defaults
+  double learning_rate = 0; // for rows without a `strategy`, replaces the learning rates of the optimizer and of its
+                            // `base`, if they have any; at least 0 and finite in fp32; 0: the defaults
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                             // optimizer::in_backward needs 0
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1); models without
@@ -59,8 +59,8 @@ struct comparison {
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
                                 // count as in `compare_options`, even if their label is ignored
   bytes planned_peak;           // size of the arena (the memory of all tensors), planned at compile time
-  bytes used_peak;              // bytes of the arena up to the last one written to a buffer, plus step parameters
-                                // and scratch memory
+  bytes used_peak;              // bytes of the arena up to the last byte that was written to a buffer, plus step
+                                // parameters and scratch memory
   double loss = 0;              // mean over the valid labels of the validation data, after training
 };
 

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     refuse_number("compare_options", ".learning_rate", number_text(o.learning_rate), "a number that is finite in fp32");
   check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
   check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
-  if (o.validation_fraction != 0) // 0 gets a different error message
+  if (o.validation_fraction != 0) // `from_zero_to_one` would accept 0
     check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::from_zero_to_one);
   else check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::above_zero);
   check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
@@ -29,6 +29,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                                     compare_options const& options,
                                                                     std::int64_t tokens) {
   check_comparison(options);
+  // A part of n + 1 tokens has n labels.
   auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
   auto parts = corpus.split(std::min(options.validation_fraction, share));
   auto const check = [&](char const* purpose, data::corpus const& part) {

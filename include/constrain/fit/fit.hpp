@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// this call has taken a step and `.directory` is set.
 ///
 /// On a CUDA device, `fit` reads the result of a step after it has enqueued the next step, so that the device need not
-/// wait for the host; progress lines appear one step late. `fit` reads the result before the next step with a callback,
-/// with `.records`, with precision::fp16, and after steps at which `fit` evaluates, saves or ends. Both orders give
+/// wait for the host; progress lines appear one step late. With a callback, `.records` or precision::fp16, and after
+/// steps at which `fit` evaluates, saves or ends, `fit` reads the result before the next step. Both orders give
 /// bit-identical results.
 ///
 /// The callback `callback_object` runs on every rank. It is a function, an object with any of the members on_start,

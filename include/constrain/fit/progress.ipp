@@ -82,7 +82,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                      double share_of_peak, double loss_scale) {
   if (out_ == nullptr) return;
   if (terminal_) {
-    constexpr int width = 24;
+    constexpr int width = 24; // of the bar; the string of '=' below must be as long
     auto const filled = static_cast<int>(width * r.step / std::max<std::int64_t>(steps, 1));
     std::fprintf(out_, "\r[%.*s%*s] ", filled, "========================", width - filled, "");
   }

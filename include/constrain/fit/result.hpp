@@ -29,10 +29,10 @@ struct fit_result {
   std::vector<named_evaluation> further_validation{}; // of the same evaluation: one per `.further_validation` set, in
                                                       // order; empty without an evaluation
   double seconds = 0;                                 // duration of this call
-  double tokens_per_second = 0; // training throughput of all ranks together, including padding and tokens with ignored
-                                // labels, but not additional inputs; the time includes waiting for data, but not
-                                // callbacks, evaluation or saving
-  double labels_per_second = 0; // training throughput in valid labels
+  double tokens_per_second = 0; // training throughput of this call, over all ranks, including padding and tokens with
+                                // ignored labels, but not additional inputs; the time includes waiting for data, but
+                                // not callbacks, evaluation or saving
+  double labels_per_second = 0; // valid labels per second, over the same ranks and time
   double share_of_peak = 0;     // this rank's FLOP/s as a share of the measured peak of its threads, in fp32 (fp64 for
                                 // precision::fp64); 0 on a GPU, or if the peak could not be measured
   std::int64_t skipped = 0;     // steps of this call that were skipped because a gradient was not finite

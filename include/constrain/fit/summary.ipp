@@ -12,8 +12,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether the rate of valid labels is visibly lower than the rate of tokens, because some labels are ignored or there
-/// are fewer labels than tokens.
+/// Whether to show the rate of valid labels too: whether it is more than 0.05 % below the rate of tokens, because some
+/// labels are ignored or there are fewer labels than tokens.
 CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<metric> metrics_of(evaluation const& e,

@@ -107,8 +107,8 @@ private:
 
   /// Takes steps until `is_done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
-    // Started when the next batch is requested or, for a late result, when the result before it was read: includes the
-    // wait for data, but not callbacks, evaluation and saving.
+    // Started when the next batch is requested or, if results are read one step late, when the previous result was
+    // read. Includes the wait for data, but not callbacks, evaluation and saving.
     stopwatch step_time;
     [[maybe_unused]] std::optional<started_step> pending; // the previous step, if its result has not been read
     for (auto const& batch : t_.batches(samples_, options_.tail)) {

@@ -36,10 +36,11 @@ constexpr bool are_valid(port_specs const& ports, bool are_inputs) {
   return !ports.empty();
 }
 
-/// Whether a model has a function `inputs` that returns a list of ports, or a list `inputs`.
+/// Whether a model has a function `inputs` that returns a list of ports.
 template <class model> concept computes_inputs = requires(model const& m) {
   requires lists_ports<decltype(m.inputs())>;
 };
+/// Whether a model has a data member `inputs` that is a list of ports.
 template <class model> concept has_inputs = requires(model const& m) { requires lists_ports<decltype(m.inputs)>; };
 
 /// Whether a model lists its inputs.

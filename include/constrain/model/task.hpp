@@ -147,6 +147,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
       b.program.fail(diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, loss.shape().elements()));
     ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
     b.program.set_result("loss", observed);
+    // A step with several micro-batches sums their losses (pass/accumulate.hpp).
     b.program.values[observed.value].accumulates = true;
     b.program.values[observed.value].axes = {};
     if (e == entry::evaluate && first_labels_are_classes) {

@@ -50,8 +50,8 @@ struct weight_format {
   std::span<std::string_view const> ignored_suffixes{}; // name suffixes of tensors to ignore unless the model has them
   std::span<std::string_view const> required_keys{};    // keys that a config.json must have; other keys may be missing
   // Returns some values of a config.json in one standard form, as the text of a JSON object: the values that files
-  // write in several forms or leave out. Null: there are no such values. If `normalized` has a model_type, it is
-  // compared instead of the original model_type.
+  // write in several forms or leave out. Null: there are no such values. A model_type in `normalized` is compared
+  // instead of the model_type in `configuration`.
   std::string (*normalize)(io::json const& configuration) = nullptr;
   std::string normalized{};                       // the expected result of `normalize` for this model
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written

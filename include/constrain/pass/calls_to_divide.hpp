@@ -24,6 +24,7 @@ public:
   /// Decides for the forward program `p`, which must outlive this object. `ranks`: ranks in a tensor group, at least 2.
   constexpr calls_to_divide(program const& p, int ranks) : p_(p), ranks_(ranks) {
     for (int v = 0; v < p.values.size(); ++v) is_vocabulary_[v] = can_be_vocabulary(v);
+    // Each repetition rules out a call that begins or a vocabulary, so the loops end.
     do {
       begin_count_ = 0, vocabulary_begins_ = 0;
       for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = find_begin(i);
@@ -106,7 +107,7 @@ private:
     return is_used_as_vocabulary;
   }
   /// Whether input k of node i is a table in which the op looks up rows, and the op has a form that works on one rank's
-  /// rows.
+  /// rows. Input 0 of the other ops with such a form, the logits, has the pattern `...` in the op's `layouts`.
   constexpr bool looks_up(int i, int k) const {
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
@@ -132,8 +133,8 @@ private:
   }
 
   /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
-  /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts. At most 64 nodes can begin
-  /// one.
+  /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts. If so, records these parts
+  /// and numbers the node. At most 64 nodes can begin one, since `value_division::begin_mask` has 64 bits.
   constexpr bool find_begin(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || begin_count_ == 64) return false;
@@ -214,8 +215,9 @@ private:
     }
     bool const ends = rule.outputs.inner_of(0) != name;
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
-    // The bias that is added once, after the sum over the ranks, is the last input.
+    // A bias is added once, after the sum over the ranks; it must be the last input.
     if (ends && rule.inputs.added >= 0 && rule.inputs.added < n.inputs.size() - 1) return false;
+    // A sum over the features, or an op with `divide`, needs ranges of equal length.
     if (unused(parts) > 0 && (ends || n.op->has_divide)) return false;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);
@@ -224,6 +226,7 @@ private:
     }
     kinds_[i] = ends ? division_kind::ends : division_kind::continues;
     if (ends) return true;
+    // Repeats, accumulators and the host need the full result. Random numbers depend on positions in the full result.
     auto const& result_info = p_.values[n.outputs[0].value];
     if (result_info.is_loop_carried() || result_info.accumulates || is_observed(result_info) || n.op->draws_random)
       return false;
@@ -247,11 +250,11 @@ private:
   int begin_count_ = 0;                  // number of calls that can begin a division, before any is ruled out
   std::uint64_t vocabulary_begins_ = 0;  // bit k: the call with `begin_index_` k is a head whose weight is a vocabulary
   bool is_vocabulary_[program::maximum_values]{};
-  bool can_begin_[program::maximum_nodes]{};  // the output of this call may be divided
+  bool can_begin_[program::maximum_nodes]{};  // whether this call can begin a division
   int begin_index_[program::maximum_nodes]{}; // the index of a call among all calls that can begin a division
   division_kind kinds_[program::maximum_nodes]{};
   part_list begin_parts_[program::maximum_nodes]{}; // the parts of the output of a call that can begin
   value_division values_[program::maximum_values]{};
 };
 
-} // namespace constrain
+} // namespace constrain::detail

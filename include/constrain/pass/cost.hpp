@@ -19,8 +19,8 @@ struct memory_plan {
   bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
   bytes gradients;       // of all trained parameters, or with optimizer::in_backward the maximum at any time
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // the rest, at least the maximum at any time: values kept for the backward pass, temporaries,
-                         // inputs and results
+  bytes activations;     // all bytes that no other field counts, but at least the maximum at any time of: values kept
+                         // for the backward pass, temporaries, inputs and results
   bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: everything is in the arena, on the device
@@ -119,8 +119,8 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
 namespace detail {
 
 /// Calls f(i, cost, runs) for each node i that is a call. `cost`: the cost of one run of the call, by the cost rule of
-/// its op; `runs`: how often the call runs. A call outside all loops works on all tensors of its stacked operands, and
-/// its cost covers all these tensors.
+/// its op; `runs`: how often the call runs. A call outside all loops works on all tensors of its stacked operands: its
+/// cost is the cost for one tensor times the number of tensors in output 0.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
   fixed_vector<double, axis_list::capacity> outer_iterations; // for each open loop: `iterations` outside of it

@@ -86,8 +86,8 @@ private:
     mark_as_communication(node.outputs[1]);
     return node.outputs[0];
   }
-  /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided;
-  /// otherwise the result of an op::tensor_copy. The calls in one loop body share this value.
+  /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided; otherwise the
+  /// result of an op::tensor_copy, whose gradient is summed over the ranks. The calls in a loop body share this value.
   constexpr ref replacement_of(ref r, int i) {
     for (auto const& entry : replacements_)
       if (entry.replaced == r && entry.loop == nest_.parent[i]) return entry.result;

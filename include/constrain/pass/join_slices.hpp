@@ -55,7 +55,8 @@ private:
     removed_[first] = removed_[second] = true;
     auto& n = p_.nodes[i];
     if (joined_extent != a.extent) {
-      // The joined slice is not the full tensor, so its gradient must still be padded.
+      // The joined slice is not the full tensor, so its gradient must still be padded. The later of the two pads
+      // becomes the concatenation, because both gradients are computed by then.
       ref const joined = p_.nodes[later_pad].outputs[0];
       p_.values[joined.value].shape = p_.values[slice_gradients[0].value].shape;
       p_.values[joined.value].shape.extent[a.dimension] = joined_extent;

@@ -156,7 +156,7 @@ public:
     return out;
   }
 
-  /// The number of elements of all instances of a value.
+  /// The number of elements of `r` in all iterations of the value's axes.
   constexpr std::int64_t elements(ref r) const {
     auto const& info = p_.values[r.value];
     return info.shape.elements() * p_.iterations(info);

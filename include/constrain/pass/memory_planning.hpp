@@ -23,6 +23,7 @@ constexpr bool is_dense(value_info const& info) {
 /// Computes the lifetimes and offsets of all values.
 class memory_planner {
 public:
+  /// `reserved`, `alignment`: as in `plan_memory`. `p` must outlive this object.
   constexpr memory_planner(program const& p, std::int64_t reserved, std::int64_t alignment)
       : p_(p), nest_(p), reserved_(reserved), alignment_(alignment) {}
 

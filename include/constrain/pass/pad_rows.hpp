@@ -6,7 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The row stride, in elements, of rows of `features` elements, for GEMMs on tensor cores: a multiple of 64 elements
-/// or, with fewer than 512 features, of 16 bytes.
+/// (NVIDIA, "Matrix multiplication background user's guide") or, with fewer than 512 features, of 16 bytes. A multiple
+/// of 64 could make such short rows longer by more than an eighth.
 constexpr std::int64_t padded_features(std::int64_t features, dtype type) {
   auto const multiple = features >= 512 ? 64 : 16 / size_of(type);
   return (features + multiple - 1) / multiple * multiple;

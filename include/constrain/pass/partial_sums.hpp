@@ -30,7 +30,8 @@ public:
   /// Whether node n contributes to its output j, a gradient or the loss.
   constexpr bool contributes(node const& n, int j) const { return n.outputs[j] == loss_ || adds_contribution(n, j); }
 
-  /// Records that node i contributes to a value.
+  /// Records that node i contributes to a value. Refused: a contribution to the loss after a use of the loss.
+  /// (Contributions to a gradient after a use are reduced separately.)
   constexpr void contribute(int value, int i) {
     auto& sum = sum_of(value);
     if (sum.use >= 0 && !is_gradient(value)) refuse(value, sum.use);

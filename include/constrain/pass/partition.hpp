@@ -103,7 +103,7 @@ private:
       if (layouts_.reads_in_full(n, k)) plan_gather(n.inputs[k].value, i);
     }
     out_.program.fail(layouts_.check_elements(n));
-    // The host reads the loss, even if no node reads it.
+    // The host reads the loss: the node of the clip coefficient, after all contributions, counts as this use.
     if (n.outputs.contains(in_.result("clip_coefficient"))) sums_.use(in_.result("loss").value, i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
   }
@@ -156,7 +156,7 @@ private:
     return full;
   }
 
-  /// Refuses node i if the loops around it do not determine which tensor of a stack, in layout `needed`, it exchanges.
+  /// Refuses node i if the loops around it do not select one tensor of the stack, which it needs in layout `needed`.
   constexpr void check_loops(int value, int i, layout needed = layout::replicated) {
     for (int axis : in_.values[value].axes) {
       bool bound = false;
@@ -333,12 +333,12 @@ constexpr program partitioning::run() {
 
 } // namespace detail
 
-/// If `parallelism.distributed`, applies tensor parallelism (`use_divided_forms`), then data parallelism. With ddp,
-/// each gradient is all-reduced before a node reads it (Li et al. 2020). With ZeRO (Rajbhandari et al. 2020), a sharded
-/// parameter (`stored_layout`) is gathered for the loop body that reads it, and a gradient is reduce-scattered after
-/// the body that computes it (stage 1: after all micro-batches). Element-wise updates work on shards. The loss is
-/// all-reduced. Sums add in rank order, except the sums of gradients on CUDA devices with the run option reduce::fast.
-/// Refused: calls whose operands the ranks cannot exchange (pass/refusals.hpp).
+/// If `parallelism.distributed`, applies tensor parallelism (`use_divided_forms`), then, unless all ranks train on the
+/// same data, data parallelism. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
+/// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
+/// and a gradient is reduce-scattered after the body that computes it (stage 1: after all micro-batches). Element-wise
+/// updates work on shards. The loss is all-reduced. Sums add in rank order, except the sums of gradients on CUDA
+/// devices with reduce::fast. Refused: calls whose operands the ranks cannot exchange (pass/refusals.hpp).
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();

@@ -30,7 +30,7 @@ struct checkpointing {
   op_set kept{};             // the ops of checkpoint::keep
   int unknown_ops = 0;       // number of checkpoint::keep's arguments that are not ops, plus 1 if it has more than 16
   bool has_limit = false;    // whether the policy is checkpoint::budget
-  bytes limit{};             // maximum memory of a trainer with checkpoint::budget; 0 for other policies
+  bytes limit{};             // maximum size of the arena with checkpoint::budget; 0 for other policies
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;
 
   /// The number of iterations per segment in a repeat with `extent` iterations. Only the input of each segment is kept.
@@ -143,11 +143,11 @@ constexpr fixed_vector<char, 64> name_of_budget(bytes limit) {
 
 } // namespace detail
 
-/// Chooses what the backward pass recomputes, so that a trainer needs at most `limit` bytes. A search at compile time
-/// looks for a plan of the step that fits and recomputes little (pass/recomputation_search.hpp). If the limit is large
-/// enough, nothing is recomputed. If the search finds no plan that fits, or if evaluate, predict or generate needs more
-/// than the limit, compilation fails, and the error gives the number of missing bytes. Training gives the same weights
-/// as with `none`, bit for bit.
+/// Chooses what the backward pass recomputes, so that the arena (the memory of a trainer's tensors) takes at most
+/// `limit` bytes. A search at compile time looks for a plan of the step that fits and recomputes little
+/// (pass/recomputation_search.hpp). If the limit is large enough, nothing is recomputed. If the search finds no plan
+/// that fits, or if evaluate, predict or generate needs more than the limit, compilation fails, and the error gives the
+/// number of missing bytes. Training gives the same weights as with `none`, bit for bit.
 ///
 ///     ct::trainer<task, ct::checkpoint::budget<ct::gibibytes(16)>> t;
 template <bytes limit_> struct budget {

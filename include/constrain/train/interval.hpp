@@ -26,7 +26,7 @@ public:
   /// Whether the event is due after step `step` (counted from 1) in a run of `run_steps` steps. With a fraction, the
   /// event is due at the first step that reaches each multiple of the fraction: with thirds of 10 steps, at steps 4, 7
   /// and 10. Never due if the number of steps, or the numerator or denominator of the fraction, is below 1. With a
-  /// fraction, `run_steps` below 1 also means never.
+  /// fraction, also never due if `run_steps` is below 1.
   constexpr bool due(std::int64_t step, std::int64_t run_steps) const {
     if (!is_fraction_) return steps_ > 0 && step % steps_ == 0;
     if (fraction_.numerator < 1 || fraction_.denominator < 1 || run_steps < 1) return false;

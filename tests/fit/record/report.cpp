@@ -146,6 +146,14 @@ TEST_CASE("ticks of a chart that are close together have different texts") {
   }
 }
 
+TEST_CASE("ticks of tiny values are numbers, and 0 is 0") {
+  auto const svg = ct::line_chart("learning rate", {{"rate", "a", {{1, -2e-13}, {2, 4e-13}}}});
+  for (auto const* tick : {">0<", ">2e-13<", ">4e-13<"}) {
+    CAPTURE(std::string(tick));
+    CHECK(count(svg, tick) == 1);
+  }
+}
+
 TEST_CASE("charts of little") {
   CHECK(ct::line_chart("none", {{"a", "a", {}}}).empty());
   CHECK(ct::line_chart("not finite", {{"a", "a", {{1, std::nan("")}}}}).empty());

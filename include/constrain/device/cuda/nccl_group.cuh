@@ -178,7 +178,7 @@ public:
   /// has failed before, the error names the first cause. `what`: the action that waited, such as "run the kernels".
   [[noreturn, gnu::cold]] void throw_timeout(char const* what, double seconds) {
     char text[32];
-    std::snprintf(text, sizeof text, "%.3g", seconds);
+    std::snprintf(text, sizeof text, "%.6g", seconds);
     mark_failed(concat(
         {"rank ", rank_, " of a group of ", size_, " ranks has waited ", text, " s for the other ranks, to ", what,
          ": one of them has ended, is stopped, is too slow or has called another function; check their last "

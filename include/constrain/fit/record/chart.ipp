@@ -30,10 +30,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return result;
 }
 
-/// The text of the tick `x`, with four significant digits. If ticks this `spacing` apart need more, the text has all
-/// digits before the point, and at most 15. Magnitudes below 1e-12 give "0".
+/// The text of the tick `x`, with at most four significant digits. If ticks `spacing` apart need more digits to differ,
+/// the text has as many as they need and all digits before the point, but at most 15. An x that is only a rounding error
+/// beside `spacing` gives "0".
 [[gnu::cold]] CONSTRAIN_INLINE std::string tick_label(double x, double spacing) {
-  if (std::abs(x) < 1e-12) return "0";
+  if (std::abs(x) < 1e-9 * spacing) return "0";
   double const exponent = libm::floor(libm::log10(std::abs(x)));
   double digits = exponent - libm::floor(libm::log10(spacing)) + 1;
   if (digits > 4) digits = std::max(digits, exponent + 1);
@@ -105,12 +106,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     if (line.points.empty()) continue;
     add("<path class=\"line %s\" d=\"", line.style);
     char command = 'M';
+    // One column per unit of the viewBox: right - left = 560.
     for (auto const& [x, y] : detail::thinned(line.points, low_x, high_x, 560))
       add("%c%.1f %.1f", std::exchange(command, 'L'), x_position(x), y_position(y));
     svg += "\"/>\n";
     if (lines.size() == 1) continue; // a single line needs no legend
     add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend_x);
     svg += concat({line.name, "</text>\n"});
+    // Estimated width of the text: 8 units per byte of the name.
     legend_x += 8.0 * static_cast<double>(line.name.size()) + 16;
   }
   add("<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", left, top, bottom, right);

@@ -47,7 +47,8 @@ struct step_record {
 /// The records of a run in a directory: steps.jsonl and steps.csv with a line per step, and an event file for
 /// TensorBoard. steps.csv has fixed columns, which omit labels_per_second, saved, resumed, the settings and all
 /// metrics. If a run is resumed after `last_step`, `records` removes the lines of later steps from steps.jsonl and
-/// steps.csv, appends to both files, and starts a new event file. Throws `error` if a file cannot be written.
+/// steps.csv, appends to both files, and starts a new event file. Empties a steps.csv that has other columns. Throws
+/// `error` if a file cannot be written.
 class records {
 public:
   /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run, which

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Writes the members of rope_parameters (Transformers 5) or rope_scaling (Transformers 4), without theta, into the
-/// open object of `json`.
+/// Writes the members that rope_parameters (Transformers 5) and rope_scaling (Transformers 4) have in common into the
+/// open object of `json`. rope_theta is not one of them.
 [[gnu::cold]] CONSTRAIN_INLINE void write_rope(io::json_writer& json, rotary_options const& o) {
   bool const scales = o.factor != 1;
   json.member("rope_type", !scales ? "default" : o.original_context == 0 ? "linear" : "llama3");

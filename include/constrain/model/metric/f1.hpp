@@ -23,7 +23,7 @@ inline double f1_of(class_counts const& c, std::int64_t label) {
 struct macro_f1 {
   static constexpr char const* name = "macro_f1";
 
-  /// The value.
+  /// The macro-averaged F1 score of an evaluation with these counts.
   static double of(class_counts const& c) {
     double sum = 0, classes = 0;
     for (std::int64_t i = 0; i < c.classes(); ++i)
@@ -37,9 +37,9 @@ struct macro_f1 {
 struct binary_f1 {
   static constexpr char const* name = "f1";
 
-  /// Whether there are two classes.
+  /// Whether the metric is reported: only for two classes.
   static constexpr bool applies(std::int64_t classes) { return classes == 2; }
-  /// The value. `c` must have at least two classes.
+  /// The F1 score of class 1 in an evaluation with these counts. `c` must have at least two classes.
   static double of(class_counts const& c) { return detail::f1_of(c, 1); }
 };
 

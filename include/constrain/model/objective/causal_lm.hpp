@@ -49,7 +49,8 @@ struct causal_lm {
 ///
 ///     using objective = ct::causal_lm_with<ct::cross_entropy_options{.label_smoothing = 0.1, .z_loss = 1e-4}>;
 ///
-/// `evaluate` computes the plain cross-entropy. Refused: logits that `causal_lm` refuses, and options out of range.
+/// `evaluate` computes the plain cross-entropy. Refused: models and logits that `causal_lm` refuses, and an option out
+/// of range.
 template <cross_entropy_options options> struct causal_lm_with {
   static constexpr bool labels_are_next_tokens = true; // is_objective.hpp says which labels the trainer then refuses
   /// The loss, a scalar.

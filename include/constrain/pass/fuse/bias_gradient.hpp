@@ -6,7 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The fused ops that `fuse_bias_gradient` can put into `p`, each once.
+/// The fused ops that `fuse_bias_gradient` can put into `p`, each once. Ops beyond the capacity of an `op_set` are left
+/// out.
 constexpr fixed_vector<op_label const*, op_set::capacity> bias_gradient_ops(program const& p) {
   fixed_vector<op_label const*, op_set::capacity> ops;
   for (auto const& n : p.nodes) {

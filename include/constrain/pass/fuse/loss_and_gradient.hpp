@@ -45,6 +45,7 @@ constexpr bool fuse_loss_and_gradient(builder& out, int i, op_set const& avoided
   for (auto const& output : {gradient.outputs[0], loss.outputs[0]}) fused.outputs.push_back(output);
   fuse_at(out, i, info_of<op::cross_entropy_and_gradient>, fused, j);
   if (constant >= 0) {
+    // Before node i, there is no loss yet, so the constant takes type and shape from the inverse label count.
     node constant_node = p.nodes[constant];
     constant_node.inputs[0] = loss.inputs[2];
     for (int k = constant; k > i; --k) p.nodes[k] = p.nodes[k - 1];

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Fuses the add, or dropout and add, at node i with the layer norm of the sum, if the sum is also used elsewhere (the
+/// Fuses the add or op::dropout_add at node i with the layer norm of the sum, if the sum is also used elsewhere (the
 /// residual stream), and no node between the two nodes reads or writes the sum or an input of node i. Does nothing if
 /// `avoided` contains the fused op. Returns whether the nodes were fused.
 constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {

@@ -190,9 +190,9 @@ struct opened_weights {
     if (copy != nullptr && loaded != nullptr &&
         (copy->dtype != loaded->dtype ||
          !std::equal(copy->bytes.begin(), copy->bytes.end(), loaded->bytes.begin(), loaded->bytes.end())))
-      throw error(
-          {"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
-           "', but the model ties these two: it has one tensor for both; load the weights into a model that does not tie them"});
+      throw error({"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
+                   "', but the model ties these two: it has one tensor for both; load the weights into a model that "
+                   "does not tie them"});
   }
 }
 
