@@ -17,9 +17,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] std::string parameters_by_role(std::span<parameter_info const> parameters);
 
 /// A step's batch, for example "1 process x 2 micro-batches x 4 sequences = 8 sequences a step, of 32 tokens: 256
-/// tokens". `ranks`: number of all ranks. `data_ranks`: number of ranks that train on different data or, if `ranks` is
-/// larger, of tensor groups. `micro_batches`: micro-batches per step on one rank. `sequences`: sequences per
-/// micro-batch. `tokens`: tokens per sequence.
+/// tokens". `ranks`: number of all ranks. `data_ranks`: number of ranks that train on different data; with tensor
+/// parallelism, number of tensor groups. `micro_batches`: micro-batches per step on one rank. `sequences`: sequences
+/// per micro-batch. `tokens`: tokens per sequence.
 [[gnu::cold]] std::string batch_text(int ranks, int data_ranks, std::int64_t micro_batches, std::int64_t sequences,
                                      std::int64_t tokens);
 

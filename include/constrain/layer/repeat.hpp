@@ -43,22 +43,22 @@ constexpr value repeat(std::string_view name, int iterations, value x, body cons
   int const axis = program.add_axis({.name = owner.scope, .extent = iterations});
   if (x.type() == dtype::i32)
     program.fail(diagnosis_with<op::integers_instead_of_floats>(line, owner.called_from, 0, 0));
-  ref const carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::current};
+  ref const loop_carried{owner.new_value({x.type(), x.shape()}, role::activation, line, axis), at::current};
 
   auto const copy_to = [&](ref from, ref to) {
     owner.check_reach(from, line);
     owner.call<op::copy>({from}, {to}, {}, line);
   };
-  copy_to(x.where(), {carried.value, at::initial});
+  copy_to(x.where(), {loop_carried.value, at::initial});
   owner.open(axis, false);
-  value const y = b(value{owner, carried});
+  value const y = b(value{owner, loop_carried});
   if (&y.owner() != &owner) program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
   else if (y.shape() != x.shape())
     program.fail(diagnosis_with<refusals::repeat_changes_the_shape>(line, owner.called_from, x.shape().elements(),
                                                                     y.shape().elements()));
-  else copy_to(y.where(), {carried.value, at::next});
+  else copy_to(y.where(), {loop_carried.value, at::next});
   owner.close();
-  return {owner, {carried.value, at::final}};
+  return {owner, {loop_carried.value, at::final}};
 }
 
 } // namespace constrain

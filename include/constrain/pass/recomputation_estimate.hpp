@@ -68,12 +68,12 @@ public:
       bool const is_read = reads[k].first != never;
       if (is_read && !t.is_in(choice)) {
         out.choice &= ~(std::uint64_t{1} << t.group);
-        add(lifetime_if_kept(t, reads[k]), t.total_bytes);
+        add(lifetime_if_kept(t, reads[k]), t.total_bytes); // kept until the last read in the backward pass
         continue;
       }
-      add({time_of(t.node), t.forward_end}, t.bytes);
+      add({time_of(t.node), t.forward_end}, t.bytes); // until the last read in the forward pass
       if (!is_read) continue;
-      add({time_of(reads[k].first) - 1, reads[k].end}, t.bytes);
+      add({time_of(reads[k].first) - 1, reads[k].end}, t.bytes); // recomputed for the backward pass
       if ((out.cost += t.cost) >= cost_limit) return out;
       for (int n = t.first_input; n < t.last_input; ++n)
         reads[inputs_[n].item].add_clone(nest_, reads[k].first, inputs_[n]);
@@ -129,7 +129,7 @@ private:
   struct item {
     int node = 0, group = 0;
     double cost = 0;
-    std::int64_t bytes = 0, total_bytes = 0; // of the results: of one iteration; of all iterations of a micro-batch
+    std::int64_t bytes = 0, total_bytes = 0; // of the results: in one iteration; in all of a micro-batch
     int forward_end = 0;                     // time when the node and its last reader in the forward pass are over
     backward_reads reads;                    // the reads in the backward pass if no node is dropped
     int first_input = 0, last_input = 0;     // the range of its inputs in `inputs_`
@@ -138,7 +138,7 @@ private:
     constexpr bool is_in(std::uint64_t choice) const { return (choice >> group & 1u) != 0; }
   };
 
-  /// When the results of an item exist if they are kept for its last reader in the backward pass.
+  /// The lifetime of an item's results if they are kept until their last read in the backward pass.
   constexpr lifetime lifetime_if_kept(item const& t, backward_reads const& reads) const {
     int scope = nest_.parent[t.node];
     while (!nest_.contains(scope, reads.last)) scope = nest_.parent[scope];

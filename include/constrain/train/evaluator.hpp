@@ -199,7 +199,7 @@ protected:
   /// `error` of a step that failed on the device; this step is not removed.
   void synchronize([[maybe_unused]] int maximum_open = 0) const {
     if constexpr (engine::is_asynchronous)
-      for (; open_steps_.must_wait(maximum_open); open_steps_.pop()) record_result(open_steps_.oldest().wait());
+      for (; open_steps_.must_take_oldest(maximum_open); open_steps_.pop()) record_result(open_steps_.oldest().wait());
   }
   /// Updates the training state with a step's result: counts a skipped step, and adapts the loss scale of
   /// precision::fp16.

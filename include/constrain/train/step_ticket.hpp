@@ -38,7 +38,8 @@ public:
   /// Waits for the step, if no earlier call did, and returns its result. Throws `error` if the device reports an error;
   /// a later call then waits again.
   step_result const& wait();
-  /// Whether a call to `wait` has returned, so that the next call returns immediately.
+  /// Whether a call to `wait` has returned, so that the next call returns immediately. A step that the
+  /// device has finished is not complete before that.
   bool is_complete() const { return results_ == nullptr; }
 
 private:
@@ -52,8 +53,11 @@ class open_steps {
 public:
   /// The number of these steps.
   int size() const { return (steps_[0] != nullptr) + (steps_[1] != nullptr); }
-  /// Whether this object has more than `maximum_open` steps, or the oldest is complete.
-  bool must_wait(int maximum_open) const { return size() > maximum_open || (size() > 0 && oldest().is_complete()); }
+  /// Whether the trainer must take the oldest step's result: there are more than `maximum_open` steps, or a ticket has
+  /// already waited for the oldest.
+  bool must_take_oldest(int maximum_open) const {
+    return size() > maximum_open || (size() > 0 && oldest().is_complete());
+  }
   /// The oldest of these steps. There must be one.
   open_step& oldest() const { return *steps_[0]; }
   /// Removes the oldest of these steps.

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The argument `f` of `sum_columns` that computes and stores n consecutive elements of dx, and returns the rounded
-/// elements for the sums. `input`: pointers to dy, then x and y, each only if the derivative uses it.
+/// The argument `f` of `sum_columns` that computes and stores n consecutive elements of dx, and passes the rounded
+/// elements on to the sums. `input`: pointers to dy, then x and y, each only if the derivative uses it.
 template <int n, class functor, class stored, int inputs> struct gradient_packs {
   stored const* input[inputs];
   stored* dx;

@@ -102,9 +102,9 @@ template <int n, class addend, class stored, class accumulate> struct input_row<
   }
 };
 
-/// Adds the terms of the first `count` rows of dy and x to a block's sums of dweight and dbias, both [width]; if
-/// `starts`, overwrites the sums instead. mean, rstd [count]: of these rows. n: columns per access. All threads of
-/// the block must call this function.
+/// Adds the contributions of the first `count` rows of dy and x to a block's partial sums of dweight and dbias, both
+/// [width]; if `starts`, overwrites the sums instead. mean, rstd [count]: of these rows. n: columns per access. All
+/// threads of the block must call this function.
 template <int n, class stored, class accumulate>
 __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate const* mean, accumulate const* rstd,
                                  int count, std::int64_t width, bool starts, accumulate* dweight, accumulate* dbias) {
@@ -236,10 +236,10 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
   else launch(&layer_norm_kernel<1, 0, addend, stored, accumulate>);
 }
 
-/// Launches the kernel of layer_norm_gradient with `arrays`; this function sets its pointers dweight and dbias. If the
-/// operand dweight is [parts, width], the kernel overwrites it and dbias, one part per block; otherwise it writes the
-/// parts to the scratch memory, and a second kernel stores their sums in dweight and dbias, or adds the sums there if
-/// `c` says so.
+/// Launches the kernel of layer_norm_gradient with `arrays`; this function sets `arrays.dweight` and `arrays.dbias`. If
+/// the operand dweight is [parts, width], the kernel overwrites it and dbias, one part per block; otherwise it writes
+/// the parts to the scratch memory, and a second kernel stores their sums in dweight and dbias, or adds the sums there
+/// if `c` says so.
 template <bool adds, class stored, class accumulate>
 void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, accumulate> arrays, tensor<stored> dx,
                              tensor<accumulate> dweight, tensor<accumulate> dbias) {
