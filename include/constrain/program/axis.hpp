@@ -6,11 +6,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The rows that each iteration of a loop over rows works on. The loop reads the rows in the order of op::valid_first:
-/// rows with a valid label come first. Iterations without a valid label do not run, except the one that begins at row
-/// 0. (In a CUDA graph, all iterations run.) The host counts the valid labels of each micro-batch when it receives the
-/// batch, so that it need not read the count from the device. Memory and cost are planned for all iterations. If the
-/// first row of a loop is not row 0, an earlier node must have written the accumulators to which the loop adds.
+/// The rows that each iteration of a loop over rows (pass/row_loop.hpp) works on. The loop reads the rows in the order
+/// of op::valid_first: rows with a valid label come first. Iterations without a valid label do not run, except the one
+/// that begins at row 0. (In a CUDA graph, all iterations run.) The host counts the valid labels of each micro-batch
+/// when it receives the batch, so that it need not read the count from the device. Memory and cost are planned for all
+/// iterations. If the first row of a loop is not row 0, an earlier node must have written the accumulators to which the
+/// loop adds.
 struct labelled_rows {
   std::int64_t begin = 0;         // first row of the first iteration; if it is 0, the first iteration always runs
   std::int64_t per_iteration = 0; // rows of one iteration; 0: all iterations run

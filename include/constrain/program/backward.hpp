@@ -21,7 +21,7 @@ class backward {
 public:
   static constexpr int maximum_terms = 2 * node::maximum_inputs; // terms that one call to a gradient rule can add
 
-  /// One term of the gradient of an input, which the gradient rule contributes.
+  /// A term that the gradient rule adds to the gradient of an input.
   struct contribution {
     int input = 0;  // index of the input
     value gradient; // the term, with the input's shape

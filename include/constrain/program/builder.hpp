@@ -102,7 +102,7 @@ struct builder {
 
   /// Appends the node `n` as a call to the op `info` and returns it with its outputs. The op's shape rule gives the
   /// types and shapes of the outputs; outputs that `n.outputs` lacks or leaves empty become new values. If the rule
-  /// refuses the inputs, the program is refused.
+  /// refuses the inputs, the program is refused, and the node gets no new outputs.
   constexpr node append(op_info const& info, node n) {
     n.op = &info;
     n.called_from = called_from;

@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Why a program is refused at compile time; `nothing`: it is not refused. Each rule of the intermediate
-/// representation, which applies to every program, has a reason here and an error sentence in sound.hpp. All other
-/// errors have the reason `refused`, and the diagnosis identifies their error sentence (refusal.hpp).
+/// Why a program is refused at compile time; `nothing`: it is not refused. The rules of the intermediate representation
+/// apply to every program; each has a reason here and an error sentence in sound.hpp. All other errors have the reason
+/// `refused`, and the diagnosis identifies their error sentence (refusal.hpp).
 enum class why {
   nothing,                    // no error
   refused,                    // another error, which `diagnosis::refusal` identifies

@@ -35,8 +35,8 @@ struct layout_change {
 ///     +o   like o, for the last input, which is added to output 0
 ///
 /// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function
-/// `divide` (division.hpp), letters hold for ranges, such as the columns of a head. Without `layouts`, every operand
-/// has `-`.
+/// `divide` (division.hpp), a letter need not hold for single indices, only for ranges of indices, such as the columns
+/// of one attention head. Without `layouts`, every operand has `-`.
 struct layout_rule {
   /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {

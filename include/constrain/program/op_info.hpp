@@ -80,7 +80,7 @@ struct builder;
 
 /// The rules and properties of an op, made from the op's type (is_op.hpp). Each call in a program points to the
 /// `op_info` of its op. Compare ops by `identity`: g++ -fsanitize=undefined rejects a comparison of two addresses in a
-/// constant expression.
+/// constant expression. For the same reason, test the members `has_...` instead of comparing a pointer with null.
 struct op_info : op_label {
   op_label const* label = nullptr; // name and identity; plans point only to labels, so that a binary holds no rules
   std::uint64_t written_as = 0;    // identity of the op that the model calls: this op, or the op that this op replaces

@@ -50,7 +50,8 @@ struct step {
   int outputs = 0;                  // number of outputs
   constrain::attributes attributes; // the constant options of the op
   int random_key = 0;               // key of the call's random numbers, as in `node`
-  // terms whose sum is the index of the iteration over all loops around the call except the loop over micro-batches
+  // terms whose sum is the index of the current iteration, counted over all loops around the call except the loop over
+  // micro-batches
   index_terms iteration;
   unsigned accumulates = 0; // bit j: output j accumulates; `call::add_to(j)` is false only at the first write in a run
   unsigned adds = 0;        // bit j: an earlier step has written output j, so this step always adds
@@ -95,7 +96,7 @@ struct plan_port {
 template <int step_count, int operand_count> struct plan {
   step steps[step_count == 0 ? 1 : step_count]{};             // in execution order
   operand operands[operand_count == 0 ? 1 : operand_count]{}; // of all calls, call by call
-  plan_axis axes[maximum_axes]{};                             // by index
+  plan_axis axes[maximum_axes]{};                             // in the order of `program::axes`
   int micro_batches = -1;                                     // the axis of gradient accumulation; -1: one micro-batch
   fixed_vector<plan_port, maximum_program_ports> ports;       // tensors that the host writes or reads
   host_view hyper;                                            // the optimizer's hyperparameters; the host writes them

@@ -41,7 +41,7 @@ inline std::string shape_text(shape const& s) {
 ///       %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)
 ///
 /// The loop has 3 iterations; "at most 3": the loop skips iterations without a valid label. %4 is the value with index
-/// 4, and %1@current is an instance of a loop-carried value (ref.hpp).
+/// 4, and %1@current is an instance of a loop-carried value (ref.hpp). The loops of `p` must nest.
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The intermediate representation of a model. The model's layers write it, passes transform it, and it is lowered to a
 /// plan. A program consists of nodes in execution order, with `loop ... end` around repeated nodes. A value that is
-/// defined inside loops has one instance per iteration; the instances together are its stack. Each instance is assigned
-/// once, except for accumulators and for values that persist (parameters, optimizer state).
+/// defined inside loops has one instance per iteration; the instances together are its stack. In one run, each instance
+/// is written once, except in values with `accumulates` and in values that persist (parameters, optimizer state).
 struct program {
   static constexpr int maximum_nodes = 640;     // maximum number of nodes
   static constexpr int maximum_values = 512;    // maximum number of values

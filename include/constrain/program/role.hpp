@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The purpose of a value. Roles decide which parameters are trained, which parameters have weight decay, which line of
-/// the plan counts a value's memory, and which values persist between steps. The library never infers a role from a
-/// name.
+/// The purpose of a value. Roles decide which parameters are trained, which parameters have weight decay, which field
+/// of a `memory_plan` counts a value's memory, and which values persist between steps. The library never infers a role
+/// from a name.
 enum class role : std::uint8_t {
   activation,      // computed from inputs and parameters
   input,           // inputs, labels and the inverse label count, written by the host
@@ -24,11 +24,11 @@ enum class role : std::uint8_t {
   state,           // of the optimizer
   setting,         // a scalar that the trainer can change between steps
   result,          // read by the host after the run
-  workspace,       // scratch of one kernel, or a temporary copy of an operand or a parameter
+  workspace,       // scratch of one kernel, a temporary copy of an operand or a parameter, or a rounding error
   communication,   // temporary full tensors of sharded values, temporary shards, and buffers of collectives
 };
 
-/// The name that printed plans show.
+/// The name of `r` in printed text, such as the list of parameters that `explain` prints.
 constexpr char const* name_of(role r) {
   constexpr char const* names[] = {"activation", "input",  "hyperparameters", "weight",       "bias",     "norm",
                                    "embedding",  "head",   "frozen",          "compute copy", "gradient", "state",

@@ -42,7 +42,7 @@ struct setting_spec {
 
 /// The probability with which dropout zeroes an element.
 inline constexpr setting_spec dropout_setting{"dropout", number_range::below_one};
-/// The maximum norm of all gradients; 0: no clipping.
+/// The maximum L2 norm of all gradients together; 0: no clipping.
 inline constexpr setting_spec clip_norm_setting{"clip_norm", number_range::from_zero};
 /// 1 / the number of valid labels (see `constrain::inverse_label_count`).
 inline constexpr setting_spec inverse_label_count_setting{.name = "inverse_label_count", .per_run = true};
@@ -104,10 +104,12 @@ constexpr value setting(value like, std::string_view name, double initial, int l
   return detail::setting_of(like, {name}, initial, line);
 }
 
-/// 1 / the number of valid labels: a scalar in fp64, for ops that average over labels. In a step, the labels of all
-/// micro-batches on all ranks count; in an evaluation, the labels of one micro-batch. A label is valid unless it is
-/// `ignored_label`. Only the objective's first label array counts. The library writes the value before each step and
-/// each evaluated micro-batch. Only an objective may use the value. `like`: any value of the model.
+/// 1 / the number of valid labels: a scalar in fp64, for ops that average over labels. Only the objective's first label
+/// array counts. An integer label is valid unless it is `ignored_label`; every floating-point label is valid. In a
+/// step, the labels of all micro-batches on all ranks count, those of a tensor group once; in an evaluation, the labels
+/// of one micro-batch. The number is never 0: a step without valid labels throws `error`, and an evaluation skips such
+/// a micro-batch. The library writes the value before each step and each evaluated micro-batch. Refused: a model that
+/// uses the value; only an objective may. `like`: any value of the model.
 constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {
   return detail::setting_of(like, detail::inverse_label_count_setting, 0, line);
 }

@@ -115,10 +115,11 @@ template <diagnosis d> struct parameter_without_a_name {
 } // namespace refusals
 
 /// Adds a parameter with the name "scope.name" (the scope's name if `name` is empty) and the shape `s` to the program
-/// of `like`, which may be any value of the model, and returns the parameter. `initial`: its initial values; default:
-/// all are 0. Inside a repeat, the parameter has one instance per iteration. Refuses a role that is not for parameters,
-/// an initial value out of range, a taken name, an empty name outside of all scopes, invalid extents, and more names or
-/// values than the program can hold.
+/// of `like`, which may be any value of the model, and returns the parameter. Its type is `builder::real`. `initial`:
+/// its initial values; default: all are 0. Inside a repeat, the parameter has one instance per iteration. Refuses a
+/// role that is not for parameters, an initial value out of range, a taken name, an empty name outside of all scopes,
+/// invalid extents, and more names or values than the program can hold. Returns `like` if the program is already
+/// refused.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
