@@ -166,10 +166,11 @@ public:
   }
 
   /// Saves weights, optimizer states, settings and training state to a directory, atomically: only a complete saved run
-  /// replaces an existing one. Creates missing parent directories. Hugging Face Transformers can load the directory if
-  /// the model is bert, gpt2 or llama. With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several
-  /// files. Throws `error` on all ranks if a file cannot be written, if an existing directory belongs to another user,
-  /// or is neither empty nor saved by this library, or if `.max_shard_size` is negative.
+  /// replaces an existing one, and after an interrupted save, `load` and `load_pretrained` still find the old one.
+  /// Creates missing parent directories. Hugging Face Transformers can load the directory if the model is bert, gpt2 or
+  /// llama. With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on
+  /// all ranks if a file cannot be written, if an existing directory belongs to another user, or is neither empty nor
+  /// saved by this library, or if `.max_shard_size` is negative.
   void save(std::string const& directory, save_options const& options = {}) const {
     synchronize();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
