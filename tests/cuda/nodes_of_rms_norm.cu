@@ -8,8 +8,8 @@ using namespace constrain::test;
 
 TEST_CASE("every node with RMS normalization and the focal loss, as on the CPU") {
   std::map<std::string, int> seen;
-  check_nodes<focal<37, 5, 4, 19>, ct::optimizer::sgd>(seen);
-  check_nodes<focal<272, 24, 1, 43>, ct::precision::bf16, ct::optimizer::sgd>(seen);
+  check_nodes<focal<37, 5, 4, 19>, ct::optimizer::lion>(seen);
+  check_nodes<focal<272, 24, 1, 43>, ct::precision::bf16, ct::optimizer::by_role<ct::optimizer::lion>>(seen);
   for (auto const* name : {"rms_norm", "rms_norm_gradient", "focal_loss", "focal_loss_gradient"}) {
     CAPTURE(std::string(name));
     CHECK(seen[name] > 0);

@@ -31,9 +31,11 @@ using task = ct::task<rotary_lm<head_width>{}, ct::causal_lm, ct::micro_batch{.s
 
 TEST_CASE("every node with rotary position embeddings, as on the CPU") {
   std::map<std::string, int> seen;
-  check_nodes<task<6, 7>, ct::optimizer::sgd>(seen);                        // pairs that no pack can hold
-  check_nodes<task<16, 33>, ct::precision::bf16, ct::optimizer::sgd>(seen); // packs
-  for (auto const* name : {"rotary_table", "rotary_embedding"}) {
+  // Pairs that no pack can hold.
+  check_nodes<task<6, 7>, ct::optimizer::averaged<ct::optimizer::sgd>>(seen);
+  // Packs.
+  check_nodes<task<16, 33>, ct::precision::bf16, ct::optimizer::averaged<ct::optimizer::lion>>(seen);
+  for (auto const* name : {"rotary_table", "rotary_embedding", "moving_average"}) {
     CAPTURE(std::string(name));
     CHECK(seen[name] > 0);
   }
