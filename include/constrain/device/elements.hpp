@@ -13,7 +13,8 @@
 /// `call`: the first argument of the op's kernel. If `count` is not positive, nothing happens. `y` may be one of the
 /// arrays `x`. On a CUDA device, the first two only enqueue a kernel, and throw `error` if the launch fails. `f` is an
 /// object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda
-/// as a kernel's argument.
+/// as a kernel's argument. If the `f` of `map_elements` has a member function `begin`, each thread calls it once on a
+/// copy of `f`, before the first element: it can read device memory, and if it returns false, y keeps its values.
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Calls f(i) for i in [0, count), vectorized, on up to `thread_count()` threads. The calls must be independent and
@@ -24,7 +25,9 @@ template <class function> void for_elements(cpu, call const&, std::int64_t count
 /// y[i] = f(x[i]...) for i in [0, count), vectorized, on up to `thread_count()` threads. `f` receives each x[i] as
 /// `arithmetic<from>`: 16-bit elements as float. `f` must not throw. y may be one of the arrays x.
 template <class function, class to, class... from>
-void map_elements(cpu, call const&, std::int64_t count, function const& f, to* y, from const*... x) {
+void map_elements(cpu, call const&, std::int64_t count, function f, to* y, from const*... x) {
+  if constexpr (requires { f.begin(); })
+    if (!f.begin()) return;
   for_elements(count, [=](std::int64_t i) { y[i] = f(arithmetic<from>(x[i])...); });
 }
 /// The address of the step parameters, in host memory.

@@ -31,7 +31,7 @@
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/muon/cuda.cuh"
-#include "constrain/op/narrow_weight/kernel.hpp"
+#include "constrain/op/narrow_weight/cuda.cuh"
 #include "constrain/op/position_embedding/cuda.cuh"
 #include "constrain/op/quantized_update/cuda.cuh"
 #include "constrain/op/regularized_cross_entropy/cuda.cuh"

@@ -48,6 +48,8 @@ void for_elements(cuda<architecture>, call const& c, std::int64_t count, functio
 template <int n, class function, class to, class... from>
 static __global__ void __launch_bounds__(cuda_threads)
     map_kernel(std::int64_t count, function f, to* y, from const*... x) {
+  if constexpr (requires { f.begin(); })
+    if (!f.begin()) return;
   auto const thread = static_cast<std::int64_t>(blockIdx.x) * cuda_threads + threadIdx.x;
   auto const stride = static_cast<std::int64_t>(gridDim.x) * cuda_threads * n;
   auto const packed_count = count - count % n;

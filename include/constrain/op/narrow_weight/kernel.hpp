@@ -33,10 +33,17 @@ struct round_stochastically_elements {
   std::uint64_t iteration;   // index of the iteration of the enclosing loops, as `call::iteration`
   step_parameters const* parameters;
 
+  /// The number of draws.
+  CT_HOST_DEVICE std::int64_t draws() const { return (first + count + 7) / 8 - first / 8; }
+  /// The random bits of draw number first / 8 + i: two elements of x share a word.
+  CT_HOST_DEVICE auto bits_of(std::int64_t i) const {
+    auto const draw = first / 8 + i;
+    return random_stream{parameters->seed, parameters->step, random_key, iteration}.draw(draw >> 32, draw);
+  }
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     if (norm_and_scale[1] == 0) return;
     auto const draw = first / 8 + i;
-    auto const bits = random_stream{parameters->seed, parameters->step, random_key, iteration}.draw(draw >> 32, draw);
+    auto const bits = bits_of(i);
     // Constant indices keep the words in registers.
     store_pair(draw * 8 - first, bits.word[0]), store_pair(draw * 8 + 2 - first, bits.word[1]);
     store_pair(draw * 8 + 4 - first, bits.word[2]), store_pair(draw * 8 + 6 - first, bits.word[3]);
@@ -49,53 +56,51 @@ private:
   }
 };
 
+/// The loop body of a call on a device.
+template <class device>
+round_stochastically_elements stochastic_rounding(device, call_of<op::round_stochastically> const& c,
+                                                  tensor<float const> x, tensor<double const> norm_and_scale,
+                                                  tensor<bfloat16> y) {
+  constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
+  // x is one shard of a range of `range_elements` elements, or the full range.
+  auto const shard_elements = x.shape().elements(), range_elements = c.options.elements;
+  auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.zero->rank() * shard_elements;
+  auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * range_elements : 0;
+  return {x.data,      norm_and_scale.data,
+          y.data,      range_begin + shard_begin,
+          y.count,     first_key + c.options.parameter,
+          c.iteration, parameters_on(device{}, c)};
+}
+
 template <class device> struct kernel<op::round_stochastically, device> {
   static void run(call_of<op::round_stochastically> const& c, tensor<float const> x,
                   tensor<double const> norm_and_scale, tensor<bfloat16> y) {
-    constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
-    // x is one shard of a range of `range_elements` elements, or the full range.
-    auto const shard_elements = x.shape().elements(), range_elements = c.options.elements;
-    auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.zero->rank() * shard_elements;
-    auto const range_begin = c.options.divided ? c.parameters.tensor->rank() * range_elements : 0;
-    auto const first = range_begin + shard_begin;
-    for_elements(device{}, c, (first + y.count + 7) / 8 - first / 8,
-                 round_stochastically_elements{x.data, norm_and_scale.data, y.data, first, y.count,
-                                               first_key + c.options.parameter, c.iteration,
-                                               parameters_on(device{}, c)});
+    auto const body = stochastic_rounding(device{}, c, x, norm_and_scale, y);
+    for_elements(device{}, c, body.draws(), body);
   }
 };
 
-/// Loop body of the kernel: y[i] = weight[i] + compensation[i].
-template <class stored_weight, class stored_compensation> struct compensated_sum_elements {
-  stored_weight const* weight;
-  stored_compensation const* compensation;
-  float* y;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = static_cast<float>(weight[i]) + static_cast<float>(compensation[i]);
-  }
+/// weight + compensation for one element.
+struct compensated {
+  CT_HOST_DEVICE float operator()(float weight, float compensation) const { return weight + compensation; }
 };
 
 template <class device> struct kernel<op::compensated_sum, device> {
   template <class stored_weight, class stored_compensation>
   static void run(call const& c, tensor<stored_weight const> weight, tensor<stored_compensation const> compensation,
                   tensor<float> y) {
-    for_elements(device{}, c, y.count,
-                 compensated_sum_elements<stored_weight, stored_compensation>{weight.data, compensation.data, y.data});
+    map_elements(device{}, c, y.count, compensated{}, y.data, weight.data, compensation.data);
   }
 };
 
-/// Loop body of the kernel: y[i] = x[i] - bf16(x[i]).
-struct rounding_error_elements {
-  float const* x;
-  float* y;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i] - static_cast<float>(bfloat16(x[i])); }
+/// x - bf16(x) for one element.
+struct rounding_error_of {
+  CT_HOST_DEVICE float operator()(float x) const { return x - static_cast<float>(bfloat16(x)); }
 };
 
 template <class device> struct kernel<op::rounding_error, device> {
   static void run(call const& c, tensor<float const> x, tensor<float> y) {
-    for_elements(device{}, c, y.count, rounding_error_elements{x.data, y.data});
+    map_elements(device{}, c, y.count, rounding_error_of{}, y.data, x.data);
   }
 };
 

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class device> struct kernel<op::reshape, device> {
   template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
-    for_elements(device{}, c, y.count, cast_elements<stored, stored>{x.data, y.data});
+    copy_elements(device{}, c, y.count, y.data, x.data);
   }
 };
 
