@@ -139,6 +139,24 @@ static_assert(of_three.kept == 2 * (4 * 46 + 138 + 46 + 184 + 46) + 2 * 46 && of
 static_assert(3 * stored(rank_of(odd_bf16, 1, 3)) == (18 + 12) * of_three.copied + (24 + 8) * of_three.kept + 169336);
 static_assert(169336 == 12 * (3 * 22240 - 54326) + 8 * (3 * 1288 - 1288));
 
+// The squared norm of a stacked gradient reads the gradient of every layer, although its output has no axes.
+constexpr cost cost_of_calls(program const& p, op_info const& op, std::string_view parameter) {
+  cost all;
+  detail::for_each_cost(p, [&](int i, cost const& c, double runs) {
+    auto const& n = p.nodes[i];
+    if (!calls(n, op) || n.inputs[0].value != gradient_of(p, parameter)) return;
+    all.flops += runs * c.flops, all.bytes_read += runs * c.bytes_read, all.bytes_written += runs * c.bytes_written;
+  });
+  return all;
+}
+constexpr auto norm_of_stack = cost_of_calls(even_fp32, info_of<op::gradient_norm_squared>, "block.up.weight");
+static_assert(norm_of_stack.flops == 3 * 2 * 4096 && norm_of_stack.bytes_read == 3 * 4 * 4096);
+constexpr auto norm_of_head = cost_of_calls(even_fp32, info_of<op::gradient_norm_squared>, "head.weight");
+static_assert(norm_of_head.flops == 2 * 4096 && norm_of_head.bytes_read == 4 * 4096 && norm_of_head.bytes_written == 8);
+// Each of two ranks reads half of it, and writes the sum of each of its chunks.
+constexpr auto sharded = cost_of_calls(partition(even_fp32, true, 2), info_of<op::chunk_squares>, "block.up.weight");
+static_assert(sharded.flops == 3 * 2 * 2048 && sharded.bytes_read == 3 * 4 * 2048 && sharded.bytes_written == 3 * 2 * 8);
+
 } // namespace
 
 TEST_CASE("a rank stores whole chunks of each tensor, and nothing else") {

@@ -6,6 +6,7 @@
 #include "constrain/pass/memory_planning.hpp"
 #include "constrain/program/op_info.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -118,11 +119,20 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
 
 namespace detail {
 
+/// The maximum number of instances of an operand that the call `n`, inside loops over the axes `open`, works on.
+constexpr std::int64_t maximum_instances(program const& p, node const& n, axis_list const& open) {
+  std::int64_t maximum = 1;
+  for (auto const& r : n.inputs) maximum = std::max(maximum, p.instances(p.values[r.value], open));
+  for (auto const& r : n.outputs) maximum = std::max(maximum, p.instances(p.values[r.value], open));
+  return maximum;
+}
+
 /// Calls f(i, cost, runs) for each node i that is a call. `cost`: the cost of one run of the call, by the cost rule of
-/// its op; `runs`: how often the call runs. A call outside all loops works on all tensors of its stacked operands: its
-/// cost is the cost for one tensor times the number of tensors in output 0.
+/// its op; `runs`: how often the call runs. The cost rule gives the cost for one instance of each operand; a call works
+/// on all instances over the axes without an open loop, so its cost is the rule's times the maximum of their numbers.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
+  axis_list open;
   fixed_vector<double, axis_list::capacity> outer_iterations; // for each open loop: `iterations` outside of it
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
@@ -134,19 +144,20 @@ template <class function> constexpr void for_each_cost(program const& p, functio
                                ? static_cast<double>(p.axes[a.original].extent) /
                                      static_cast<double>((p.axes[a.original].extent + a.extent - 1) / a.extent)
                                : static_cast<double>(a.extent);
+      open.push_back(n.axis);
       outer_iterations.push_back(iterations);
       iterations *= count;
     } else if (n.kind == node_kind::end) {
       iterations = outer_iterations.back();
       outer_iterations.pop_back();
+      open.pop_back();
     } else {
       operand_types inputs, outputs;
       for (auto const& r : n.inputs) inputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       for (auto const& r : n.outputs) outputs.push_back({p.values[r.value].type, p.values[r.value].shape});
       auto c = n.op->cost_of(inputs, outputs, n.attributes);
-      double const stack =
-          outer_iterations.empty() ? static_cast<double>(p.iterations(p.values[n.outputs[0].value])) : 1;
-      c.flops *= stack, c.bytes_read *= stack, c.bytes_written *= stack;
+      auto const instances = static_cast<double>(maximum_instances(p, n, open));
+      c.flops *= instances, c.bytes_read *= instances, c.bytes_written *= instances;
       f(i, c, iterations);
     }
   }

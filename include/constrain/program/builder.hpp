@@ -85,17 +85,9 @@ struct builder {
 
   /// The number of instances of a value that the next call works on: the product of the extents of the value's axes
   /// without an open loop.
-  constexpr std::int64_t instances(value_info const& info) const {
-    std::int64_t product = 1;
-    for (int axis : info.axes) product *= is_open(axis) ? 1 : program.axes[axis].extent;
-    return product;
-  }
+  constexpr std::int64_t instances(value_info const& info) const { return program.instances(info, enclosing); }
   /// Whether a loop over the axis, or over an axis that was split from it, encloses the next node.
-  constexpr bool is_open(int axis) const {
-    for (int open_axis : enclosing)
-      if (program.is_part_of(open_axis, axis)) return true;
-    return false;
-  }
+  constexpr bool is_open(int axis) const { return program.is_open(axis, enclosing); }
 
   /// Type and shape of one instance of `r`.
   constexpr operand_type type_of(ref r) const { return {program.values[r.value].type, program.values[r.value].shape}; }

@@ -159,6 +159,19 @@ struct program {
     for (int axis : info.axes) product *= axes[axis].extent;
     return product;
   }
+  /// Whether a loop over the axis, or over an axis that was split from it, is one of the loops over the axes `open`.
+  constexpr bool is_open(int axis, axis_list const& open) const {
+    for (int open_axis : open)
+      if (is_part_of(open_axis, axis)) return true;
+    return false;
+  }
+  /// The number of instances of a value that a call inside loops over the axes `open` works on: the product of the
+  /// extents of the value's axes without an open loop.
+  constexpr std::int64_t instances(value_info const& info, axis_list const& open) const {
+    std::int64_t product = 1;
+    for (int axis : info.axes) product *= is_open(axis, open) ? 1 : axes[axis].extent;
+    return product;
+  }
 };
 
 } // namespace constrain

@@ -11,6 +11,15 @@ struct squared_norm_options {
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
+/// The cost of `sums` sums of squares, together over all elements of one tensor. The default rule would count an
+/// operation for each element of the output, which is not one of the tensor's.
+constexpr cost cost_of_squares(operand_type const& tensor, std::int64_t sums) {
+  auto const elements = static_cast<double>(tensor.shape.elements());
+  return {.flops = 2 * elements,
+          .bytes_read = elements * static_cast<double>(size_of(tensor.type)),
+          .bytes_written = static_cast<double>(sums * size_of(dtype::f64))};
+}
+
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
 /// shard, [tensors, chunks of a shard], fp64. Padding is not summed, since an op that works on shards may write to the
 /// padding. The sums of chunks after the shard's last element are 0.
@@ -27,6 +36,9 @@ struct chunk_squares {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     return inferred::one(dtype::f64, shape(o.tensors, norm_chunks(in[0].shape.elements())));
+  }
+  static constexpr cost cost_of(operand_types const& in, operand_types const&) {
+    return cost_of_squares(in[0], norm_chunks(in[0].shape.elements()));
   }
 };
 
@@ -65,6 +77,7 @@ struct gradient_norm_squared {
   static constexpr inferred infer(operand_types const&, options const& o) {
     return inferred::one(dtype::f64, shape(o.gradients));
   }
+  static constexpr cost cost_of(operand_types const& in, operand_types const&) { return cost_of_squares(in[0], 1); }
 
   /// Appends the form of node `n` for a sharded gradient. Each rank sums the chunks of its shard, the chunk sums are
   /// gathered, and every rank adds all of them in order, so the result has the same bits as for the full gradient.
