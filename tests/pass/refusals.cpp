@@ -14,6 +14,14 @@ struct opaque {
   static constexpr char const* name = "opaque";
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
+struct last_of { // one feature of each row
+  static constexpr char const* name = "last_of";
+  static constexpr inferred infer(operand_types const& in) {
+    auto s = in[0].shape;
+    s.extent[s.rank - 1] = 1;
+    return inferred::one(in[0].type, s);
+  }
+};
 struct narrowing : opaque { // its gradient has the shape of a row
   static constexpr void gradient(backward& b) { b.add(0, mean(b.gradient(), axis::tokens)); }
 };
@@ -30,6 +38,9 @@ struct of_nine : opaque { // its gradient rule calls an op with more inputs than
     auto const g = b.gradient();
     b.emit<opaque>({g, g, g, g, g, g, g, g, g}, {0});
   }
+};
+struct unequal : opaque { // its gradient rule calls an op that refuses the inputs
+  static constexpr void gradient(backward& b) { b.emit<op::add>({b.gradient(), emit<last_of>({b.gradient()})}, {0}); }
 };
 struct forgetful { // a repeat whose body returns something of outside
   constexpr value operator()(value x) const {
@@ -68,6 +79,7 @@ static_assert(refused<calling<branching>> == diagnosis_with<refusals::gradient_i
 static_assert(refused<calling<in_terms<16>>>.ok());
 static_assert(refused<calling<in_terms<17>>> == diagnosis_with<refusals::too_many_gradient_terms>(7, 0, 16, 17));
 static_assert(refused<calling<of_nine>> == diagnosis{why::too_many_operands, 7, 0, 8, 9});
+static_assert(refused<calling<unequal>> == diagnosis_with<op::widths_differ>(7, 0, 4, 1));
 static_assert(refused<forgetful>.refusal == refusal_with<refusals::repeat_ignores_its_input>());
 
 } // namespace

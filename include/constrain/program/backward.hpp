@@ -96,9 +96,10 @@ private:
       ++j;
     }
     auto const emitted = out_.append(info, n);
+    if (!out_.program.failure.ok()) return; // a refused call has no outputs
     j = 0;
     for (int target : targets) {
-      if (target >= 0 && j < emitted.outputs.size() && !(n.outputs[j])) add(target, {out_, emitted.outputs[j]});
+      if (target >= 0 && !n.outputs[j]) add(target, {out_, emitted.outputs[j]});
       ++j;
     }
   }
