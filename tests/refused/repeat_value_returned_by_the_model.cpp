@@ -1,5 +1,6 @@
-// refused: a value computed in the body of a ct::repeat (line `expected`) is used outside of it (line `got`)
-// diagnosis: value_left_its_repeat, made, 0, made, made
+// refused: task: the model or the objective returns a value computed in the body of a ct::repeat
+// shows: value_of_a_repeat_is_returned
+// diagnosis: refused, made, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -130,7 +130,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     for (int i = 0; i < inputs.size(); ++i) input_values[i] = add_port(b, port_kind::input, inputs[i], rows, {});
     value const logits = detail::call_with(model, input_values, std::make_index_sequence<inputs.size()>{});
     b.program.set_result("logits", logits.where());
-    b.check_reach(logits.where(), logits.info().line);
+    check_returned(logits);
     for (auto const& info : b.program.values)
       if (info.per_run) b.program.fail(diagnosis_with<refusals::model_reads_label_count>(info.line));
     if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::integers_instead_of_floats>(logits.info().line));
@@ -182,10 +182,15 @@ private:
     return port_value;
   }
 
+  /// Refuses a `v` of a repeat's body as the result of the model or of the objective.
+  static constexpr void check_returned(value v) {
+    if (!is_in_reach(v.owner().program, v.where(), {}))
+      v.owner().program.fail(diagnosis_with<refusals::value_of_a_repeat_is_returned>(v.info().line));
+  }
   /// Copies `v` to the value with index `result`, which the host reads. Returns a reference to the copy.
   static constexpr ref observe(value v, int result) {
     ref const out{result, at::current};
-    v.owner().check_reach(v.where(), v.info().line);
+    check_returned(v);
     v.owner().call<op::copy>({v.where()}, {out});
     return out;
   }
