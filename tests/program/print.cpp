@@ -37,6 +37,18 @@ TEST_CASE("depth does not lengthen the text") {
   CHECK(print(written(300).program) == text);
 }
 
+TEST_CASE("print: loops that do not nest") {
+  program p;
+  p.end_loop();
+  p.end_loop();
+  CHECK(print(p) == "end of no loop\nend of no loop\n");
+  auto open = written(3).program;
+  open.nodes.count = 3; // the loop has no end
+  CHECK(print(open) == "%1@initial f64 [2, 4] = copy(%0)\n"
+                       "loop block 3\n"
+                       "  %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)\n");
+}
+
 TEST_CASE("print: a loop that skips iterations without a valid label has at most so many") {
   auto p = written(3).program;
   p.axes[0].rows.per_iteration = 16;

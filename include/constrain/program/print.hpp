@@ -41,13 +41,15 @@ inline std::string shape_text(shape const& s) {
 ///       %4 f64 [2, 4] = linear(%1@current, block.up.weight, block.up.bias)
 ///
 /// The loop has 3 iterations; "at most 3": the loop skips iterations without a valid label. %4 is the value with index
-/// 4, and %1@current is an instance of a loop-carried value (ref.hpp). The loops of `p` must nest.
+/// 4, and %1@current is an instance of a loop-carried value (ref.hpp). An end without a loop is the line "end of no
+/// loop".
 inline std::string print(program const& p) {
   std::string text;
   std::string indent;
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::end) {
-      indent.resize(indent.size() - 2);
+      if (indent.empty()) text += "end of no loop\n";
+      else indent.resize(indent.size() - 2);
       continue;
     }
     text += indent;
