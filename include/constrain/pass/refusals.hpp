@@ -150,13 +150,20 @@ template <diagnosis d> struct entries_differ {
                 "generate); make them independent of the number of sequences");
 };
 
-/// A trainer needs more memory than the limit of checkpoint::budget, because the search found no plan of the step that
-/// fits, or because another entry (evaluate, predict or generate) needs more.
+/// The search found no plan of the step that fits into the limit of checkpoint::budget.
 template <diagnosis d> struct limit_is_too_small {
   static_assert(d.ok(),
                 "checkpoint::budget: the trainer needs `got` bytes more than the limit, `expected`, with the smallest "
                 "plan that the search found; write a larger limit or fewer sequences in a micro-batch, or add "
                 "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
+};
+
+/// The step fits into the limit of checkpoint::budget, but another entry does not.
+template <diagnosis d> struct limit_is_too_small_without_gradients {
+  static_assert(d.ok(),
+                "checkpoint::budget: the step fits into the limit, `expected`, but the trainer needs `got` bytes more "
+                "for evaluate, predict or generate, where recomputation saves no memory; write a larger limit, or "
+                "lower micro_batch::evaluation_sequences or micro_batch::sequences");
 };
 
 } // namespace constrain::refusals

@@ -51,11 +51,14 @@ template <class task, class policy_set, entry e> struct entry_source {
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
-/// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise.
-constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, bytes peak) {
+/// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise. `of_step`: the bytes of the arena
+/// that the step alone needs.
+constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, bytes peak, bytes of_step) {
   if (!checkpointing.searches() || peak <= checkpointing.limit) return {};
-  auto const limit = checkpointing.limit.count();
-  return diagnosis_with<refusals::limit_is_too_small>(0, 0, limit, peak.count() - limit);
+  auto const limit = checkpointing.limit.count(), excess = peak.count() - limit;
+  return of_step <= checkpointing.limit
+             ? diagnosis_with<refusals::limit_is_too_small_without_gradients>(0, 0, limit, excess)
+             : diagnosis_with<refusals::limit_is_too_small>(0, 0, limit, excess);
 }
 
 } // namespace detail
@@ -114,7 +117,8 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
       step::failure.ok() ? memory_of(step_program::final, step::where, other_peak, reserve) : memory_plan{};
   /// The error if `memory.peak` exceeds the limit of checkpoint::budget. `trainer` reports this error.
   static constexpr diagnosis failure_of_limit =
-      detail::check_limit(policy_set::checkpointing::value, step::failure.ok() ? memory.peak : bytes(0));
+      detail::check_limit(policy_set::checkpointing::value, step::failure.ok() ? memory.peak : bytes(0),
+                          bytes(detail::bytes_of_step<step_program, target>()));
   static_assert(has_aligned_buffers(step::final, step::where, target::alignment) &&
                 has_aligned_buffers(evaluate::final, evaluate::where, target::alignment) &&
                 has_aligned_buffers(predict::final, predict::where, target::alignment) &&
