@@ -60,6 +60,21 @@ static_assert(all_agree<trained::entries, trained::entries::step>());
 static_assert(all_agree<loaded::entries, loaded::entries::evaluate>());
 static_assert(all_agree<trained_with_fewer::entries, trained_with_fewer::entries::step>());
 
+/// As many layers as sequences.
+struct as_deep_as_the_batch {
+  constexpr value operator()(value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    auto const layers = static_cast<int>(tokens.shape().extent[0]);
+    return ct::linear("head", ct::repeat("block", layers, x, [](value y) { return y + ct::linear("up", y, 4); }), 5);
+  }
+};
+using with_layers = ct::task<as_deep_as_the_batch{}, ct::causal_lm, two>;
+constexpr ct::program of_step = with_layers::build(ct::entry::step, ct::dtype::f32);
+static_assert(ct::detail::shares_persistent_values(with_layers::build(ct::entry::predict, ct::dtype::f32), of_step));
+// Entries whose parameters have another type, or stacks of another number of layers, have no common buffers.
+static_assert(!ct::detail::shares_persistent_values(with_layers::build(ct::entry::predict, ct::dtype::f64), of_step));
+static_assert(!ct::detail::shares_persistent_values(with_layers::build(ct::entry::generate, ct::dtype::f32), of_step));
+
 } // namespace
 
 TEST_CASE("predict reads a setting, not the parameters of the objective, in its place") {

@@ -19,8 +19,8 @@ constexpr int next_shared(program const& p, int v) {
   return v;
 }
 
-/// Whether `step` begins with the parameters and settings of `p` (same order, names, shapes and numbers of axes), so
-/// that `p` can use their buffers. `step` may have more of them, such as the parameters of an objective. `p`: a program
+/// Whether `step` begins with the parameters and settings of `p` (same order, names, types, shapes and extents of the
+/// axes), so that `p` can use their buffers. `step` may have more of them, such as the parameters of an objective. `p`: a program
 /// without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   int in_step = -1; // index of a parameter or setting of `step`
@@ -28,9 +28,11 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
     in_step = next_shared(step, in_step);
     if (in_step >= step.values.size()) return false;
     auto const &info = p.values[v], &step_info = step.values[in_step];
-    if (step_info.name.hash != info.name.hash || step_info.shape != info.shape ||
+    if (step_info.name.hash != info.name.hash || step_info.type != info.type || step_info.shape != info.shape ||
         step_info.axes.size() != info.axes.size())
       return false;
+    for (int k = 0; k < info.axes.size(); ++k)
+      if (step.axes[step_info.axes[k]].extent != p.axes[info.axes[k]].extent) return false;
   }
   return true;
 }
