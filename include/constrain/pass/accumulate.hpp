@@ -15,7 +15,7 @@ constexpr bool is_transient(value_info const& info) {
 /// Gradient accumulation: wraps the program in a loop over `accumulation.micro_batches` micro-batches. Accumulators
 /// (such as the loss, and the gradients that a later pass creates) sum over the loop's iterations. With one
 /// micro-batch, the program does not change. Refused: a value with more than `maximum_elements` elements over all
-/// micro-batches.
+/// micro-batches, and a value in as many nested loops as a program can have, which leave no room for another.
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;
@@ -26,7 +26,9 @@ constexpr program accumulate_over(program const& p, slot_of::accumulation const&
     if (!is_transient(info)) continue;
     axis_list axes;
     axes.push_back(program.micro_batches);
-    for (int axis : info.axes) axes.push_back(axis);
+    for (int axis : info.axes)
+      if (!axes.push_back(axis))
+        program.fail({why::program_too_large, info.line, 0, axis_list::capacity, axis_list::capacity + 1});
     info.axes = axes;
     if (auto const failure = check_extents(program, info); !failure.ok()) program.fail(failure);
   }
