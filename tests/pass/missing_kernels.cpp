@@ -4,6 +4,8 @@
 #include <constrain/pass/select.hpp>
 #include <doctest/doctest.h>
 
+#include <utility>
+
 using namespace constrain;
 using namespace constrain::test;
 
@@ -34,6 +36,27 @@ static_assert(!missing_in<source_for<with_some>>.contains(info_of<op::add_layer_
 static_assert(missing_in<source_for<with_some>>.contains(info_of<op::layer_norm_gradient_add>));
 static_assert(missing_in<source_for<without_any>>.contains(info_of<op::add_layer_norm>));
 static_assert(!missing_in<source_without_device>.contains(info_of<op::add_layer_norm>));
+
+// Of more missing ops than a set can list, none is taken for one with a kernel.
+template <int number> struct numbered {
+  static constexpr char const* name = "numbered";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+template <int number> struct numbered_gradient : numbered<number> { using with_bias_gradient = numbered<number>; };
+template <int... numbers> constexpr op_set missing_numbers(std::integer_sequence<int, numbers...>) {
+  return missing_of<source_for<without_any>, numbered<numbers>...>();
+}
+constexpr auto sixteen = missing_numbers(std::make_integer_sequence<int, 16>{});
+constexpr auto seventeen = missing_numbers(std::make_integer_sequence<int, 17>{});
+static_assert(sixteen.contains(info_of<numbered<15>>) && !sixteen.contains(info_of<numbered<16>>));
+static_assert(seventeen.contains(info_of<numbered<15>>) && seventeen.contains(info_of<numbered<16>>));
+template <int... numbers> constexpr program calling(std::integer_sequence<int, numbers...>) {
+  builder b;
+  ref const x{b.new_value({dtype::f32, shape(2, 4)}, role::input, 0), at::current};
+  (b.call<numbered_gradient<numbers>>({x}), ...);
+  return b.program;
+}
+static_assert(detail::bias_gradient_ops(calling(std::make_integer_sequence<int, 17>{})).size() == 17);
 
 // Attention: a policy that only asks keeps the reference; one that demands does not.
 constexpr program attends = built<gpt2_task>();

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The ops in `ops` without a kernel for `source::device`; empty if `source` has no member type `device`. Ops beyond
-/// the capacity of an `op_set` are left out.
+/// The ops in `ops` without a kernel for `source::device`; empty if `source` has no member type `device`. All ops if
+/// more of them have no kernel than an `op_set` can list.
 template <class source, class... ops> constexpr op_set missing_of() {
   op_set out;
   if constexpr (requires { typename source::device; })

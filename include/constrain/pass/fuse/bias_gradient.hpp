@@ -6,10 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The fused ops that `fuse_bias_gradient` can put into `p`, each once. Ops beyond the capacity of an `op_set` are left
-/// out.
-constexpr fixed_vector<op_label const*, op_set::capacity> bias_gradient_ops(program const& p) {
-  fixed_vector<op_label const*, op_set::capacity> ops;
+/// The fused ops that `fuse_bias_gradient` can put into `p`, each once.
+constexpr fixed_vector<op_label const*, program::maximum_nodes> bias_gradient_ops(program const& p) {
+  fixed_vector<op_label const*, program::maximum_nodes> ops;
   for (auto const& n : p.nodes) {
     if (n.kind != node_kind::call || !n.op->has_bias_gradient) continue;
     bool is_known = false;
