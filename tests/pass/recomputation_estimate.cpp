@@ -54,7 +54,36 @@ template <int layers> struct unrolled {
       "18", "19", "20", "21", "22", "23", "24", "25", "26", "27", "28", "29", "30", "31", "32", "33", "34", "35"};
 };
 
+/// The sum of eight values; only the first has a gradient.
+struct eight {
+  static constexpr char const* name = "eight";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+  static constexpr void gradient(backward& b) { b.add(0, b.gradient()); }
+};
+/// A stack of `calls` calls, each of which reads the results of up to eight earlier calls.
+template <int calls> struct wide {
+  constexpr value operator()(value tokens) const {
+    value x[calls];
+    x[0] = silu(embedding("token", tokens, {.vocabulary = 8, .width = 8}));
+    for (int i = 1; i < calls; ++i) {
+      auto const read = [&](int k) { return x[i > k ? i - 1 - k : 0]; };
+      x[i] = emit<eight>({read(0), read(1), read(2), read(3), read(4), read(5), read(6), read(7)});
+    }
+    return linear("head", silu(x[calls - 1]), 8);
+  }
+};
+
 } // namespace
+
+// 200 nodes read 8 results each, which are more than the estimate records.
+TEST_CASE("recomputation_estimate: nodes whose reads exceed its capacity are kept") {
+  auto const p = updated(built<task_of<wide<200>{}>>());
+  recomputation_estimate const estimate(p);
+  auto const all = estimate.of(estimate.all());
+  auto const dropped = estimate.nodes(estimate.all());
+  CHECK(all.cost == doctest::Approx(cost_of_clones(p, dropped)));
+  CHECK(all.bytes == live_bytes(in_place(slice_views(rematerialize(p, dropped)))));
+}
 
 TEST_CASE("recomputation_estimate: without views, exactly the cost and the live bytes of the rematerialized program") {
   check_choices(updated(built<mixed_task>()));

@@ -88,7 +88,8 @@ public:
 
 private:
   static constexpr int never = detail::rematerialization::never;
-  static constexpr int maximum_items = 320; // maximum number of droppable nodes; further nodes are kept
+  // Maximum number of droppable nodes, and of the results of such nodes that they read; further nodes are kept.
+  static constexpr int maximum_items = 320, maximum_inputs = 4 * maximum_items;
   // A segment is a range of times within which no lifetime of an item's results begins or ends. If the maximum is
   // reached, the last segment holds all further times.
   static constexpr int maximum_segments = 1024;
@@ -158,13 +159,23 @@ private:
     return false;
   }
 
-  /// Makes an item of each droppable node, up to `maximum_items`, and assigns the items to groups.
+  /// The number of items that node i reads, if all earlier nodes are items or kept.
+  constexpr int reads_of(program const& p, int i) const {
+    int reads = 0;
+    for (auto const& r : p.nodes[i].inputs)
+      for (int k = item_[r.value]; k >= 0; k = items_[k].view_of) ++reads;
+    return reads;
+  }
+  /// Makes an item of each droppable node, up to `maximum_items` that read up to `maximum_inputs` items, and
+  /// assigns the items to groups.
   constexpr void find_items(program const& p, detail::rematerialization const& forward) {
     auto const droppable = forward.droppable();
     auto const with_views = slice_views(p);
     for (int v = 0; v < p.values.size(); ++v) item_[v] = -1;
+    int reads = 0;
     for (int i = 0; i < forward.forward_nodes() && items_.size() < maximum_items; ++i) {
-      if (!droppable.contains(i)) continue;
+      if (!droppable.contains(i) || reads + reads_of(p, i) > maximum_inputs) continue;
+      reads += reads_of(p, i);
       if (auto const& item_view = with_views.values[p.nodes[i].outputs[0].value].view;
           item_view && p.nodes[i].inputs[0] == item_view.of) {
         add_view(p, i);
@@ -275,7 +286,7 @@ private:
 
   nest nest_;
   fixed_vector<item, maximum_items> items_; // in the order of their nodes
-  fixed_vector<input, 4 * maximum_items> inputs_;
+  fixed_vector<input, maximum_inputs> inputs_;
   int groups_ = 0, segments_ = 0;
   short item_[program::maximum_values]{};        // of a value: the item that writes it; -1: none
   short segment_[maximum_times]{};               // of a time: its segment
