@@ -96,7 +96,7 @@ private:
         calls_.is_divided(r) ? append_gather(r, line) : out_.call<op::tensor_copy>({r}, {}, {}, line).outputs[0];
     if (!replacements_.push_back({r, nest_.parent[i], result}))
       out_.program.fail(
-          {why::program_too_large, p_.nodes[i].line, 0, replacements_.capacity, replacements_.capacity + 1});
+          {why::program_too_large, line, p_.nodes[i].called_from, replacements_.capacity, replacements_.capacity + 1});
     return result;
   }
 

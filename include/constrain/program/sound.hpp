@@ -14,8 +14,8 @@ template <diagnosis d> struct refusal<why::nothing, d> {};
 
 template <diagnosis d> struct refusal<why::program_too_large, d> {
   static_assert(d.ok(), "the model's program is too large; it exceeds a limit, `expected`, for example of its nodes, "
-                        "values, names or nested loops; put equal layers into one ct::repeat, which stores its body "
-                        "once, or nest fewer repeats");
+                        "values, names, nested loops or tensors that ranks exchange; put equal layers into one "
+                        "ct::repeat, which stores its body once, or nest fewer repeats");
 };
 template <diagnosis d> struct refusal<why::extent_below_one, d> {
   static_assert(d.ok(), "an extent is `got`, but must be at least `expected`; set the model's widths, vocabulary, "
