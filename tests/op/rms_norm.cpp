@@ -26,6 +26,8 @@ static_assert(refuses<ct::op::integers_instead_of_floats>(rule.infer(types({i32(
 constexpr auto gradients = gradient_rule.infer(types({x_type, x_type, width_type, rows_type}), {}).outputs;
 static_assert(gradients.size() == 3 && gradients[0] == x_type && gradients[1] == width_type);
 static_assert(gradients[2] == f32(shape(ct::op::rms_norm_gradient::chunks, 12)));
+// Per element: 3 operations for dweight, 4 for the mean of the row and 5 for dx.
+static_assert(gradient_rule.cost_of(types({x_type, x_type, width_type, rows_type}), gradients, {}).flops == 12 * 120);
 static_assert(gradient_rule.accumulating == 0b10 && gradient_rule.workspace == 0b100);
 
 struct model {

@@ -155,7 +155,8 @@ constexpr auto norm_of_head = cost_of_calls(even_fp32, info_of<op::gradient_norm
 static_assert(norm_of_head.flops == 2 * 4096 && norm_of_head.bytes_read == 4 * 4096 && norm_of_head.bytes_written == 8);
 // Each of two ranks reads half of it, and writes the sum of each of its chunks.
 constexpr auto sharded = cost_of_calls(partition(even_fp32, true, 2), info_of<op::chunk_squares>, "block.up.weight");
-static_assert(sharded.flops == 3 * 2 * 2048 && sharded.bytes_read == 3 * 4 * 2048 && sharded.bytes_written == 3 * 2 * 8);
+static_assert(sharded.flops == 3 * 2 * 2048 && sharded.bytes_read == 3 * 4 * 2048 &&
+              sharded.bytes_written == 3 * 2 * 8);
 
 } // namespace
 

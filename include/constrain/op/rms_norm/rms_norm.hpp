@@ -38,7 +38,7 @@ struct rms_norm_gradient {
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
     auto cost = cost_by_operands(in, out);
-    cost.flops = 10.0 * static_cast<double>(in[1].shape.elements());
+    cost.flops = 12.0 * static_cast<double>(in[1].shape.elements());
     return cost;
   }
 };
