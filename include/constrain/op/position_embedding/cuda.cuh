@@ -68,7 +68,7 @@ template <class architecture> struct kernel<op::position_embedding_gradient, cud
     };
     // Not pack_of<stored>: with smaller packs, more threads work on the table.
     constexpr int n = pack_of<accumulate>;
-    if (dtable.count % n == 0 && takes_packs<stored>(sequence_elements, dy.data, dtable.data))
+    if (dtable.count % n == 0 && takes_packs<accumulate>(sequence_elements, dy.data, dtable.data))
       start(std::integral_constant<int, n>{});
     else start(std::integral_constant<int, 1>{});
   }
