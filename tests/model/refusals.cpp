@@ -1,7 +1,9 @@
 #include <constrain/model/objective/causal_lm.hpp>
+#include <constrain/model/objective/masked_lm.hpp>
 #include <constrain/model/task.hpp>
 #include <constrain/op/embedding/embedding.hpp>
 #include <constrain/op/linear/linear.hpp>
+#include <constrain/op/slice/slice.hpp>
 
 // Tasks that are refused, with the numbers of their sentences. The sentences are tested in tests/refused/.
 
@@ -37,6 +39,9 @@ struct with_nine_labels {
     return logits;
   }
 };
+struct with_fewer_tokens {
+  constexpr value operator()(value tokens) const { return slice(tagger()(tokens), 1, 0, 2); }
+};
 struct of_rows {
   constexpr value operator()(value logits, value) const { return logits; }
 };
@@ -52,6 +57,9 @@ static_assert(refused<not_constexpr{}> == diagnosis_with<refusals::model_is_not_
 static_assert(refused<tagger{}, causal_lm, micro_batch{.sequences = 2}> ==
               diagnosis_with<refusals::micro_batch_is_empty>(0, 0, 2, 0));
 static_assert(refused<tagger{}, of_rows> == diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, 2 * 3 * 5));
+static_assert(refused<with_fewer_tokens{}> == diagnosis_with<causal_lm::logits_are_not_per_token>(0, 0, 3, 2));
+static_assert(refused<with_fewer_tokens{}, masked_lm> ==
+              diagnosis_with<masked_lm::logits_are_not_per_token>(0, 0, 3, 2));
 static_assert(refused<with_a_result_of_ids{}, of_rows>.refusal == refusal_with<op::integers_instead_of_floats>());
 
 } // namespace

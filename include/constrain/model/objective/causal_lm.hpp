@@ -7,18 +7,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Refuses labels that do not have the shape of the model's inputs per token, [sequences, tokens]. `refusal`: the error
-/// if the model has such inputs; `rank`: the number of dimensions of the logits.
-template <template <diagnosis> class refusal>
-constexpr void needs_per_token(program& p, shape const& labels, int rank) {
+/// Refuses logits that do not have one row for each entry of the model's inputs per token, [sequences, tokens].
+/// `refusal`: the error if the model has such inputs; its numbers are the numbers of dimensions or, if the logits have
+/// three, the numbers of sequences or tokens.
+template <template <diagnosis> class refusal> constexpr void needs_per_token(program& p, shape const& logits) {
   shape tokens;
   for (auto const& port : p.ports)
     if (port.kind == port_kind::input && port.spec.each == per::token) {
       auto const& input = p.values[port.where.value].shape;
       tokens = shape(input.extent[0], input.extent[1]);
     }
-  if (tokens.rank == 0) p.fail(diagnosis_with<refusals::no_input_per_token>());
-  else if (labels != tokens) p.fail(diagnosis_with<refusal>(0, 0, 3, rank));
+  if (tokens.rank == 0) return p.fail(diagnosis_with<refusals::no_input_per_token>());
+  if (logits.rank != 3) return p.fail(diagnosis_with<refusal>(0, 0, 3, logits.rank));
+  for (int i : {0, 1})
+    if (logits.extent[i] != tokens.extent[i]) p.fail(diagnosis_with<refusal>(0, 0, tokens.extent[i], logits.extent[i]));
 }
 
 } // namespace detail
@@ -29,18 +31,20 @@ constexpr void needs_per_token(program& p, shape const& labels, int rank) {
 struct causal_lm {
   static constexpr bool labels_are_next_tokens = true; // is_objective.hpp says which labels the trainer then refuses
 
-  /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
+  /// The logits do not have one row per token. `expected` and `got`: the numbers of dimensions if they differ,
+  /// otherwise the numbers of sequences or tokens.
   template <diagnosis d> struct logits_are_not_per_token {
-    static_assert(d.ok(), "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
-                          "have `got` dimensions or other numbers of sequences or tokens; return one row of logits per "
-                          "token, or use ct::classification for one label per sequence");
+    static_assert(d.ok(),
+                  "ct::causal_lm needs logits of shape [sequences, tokens, vocabulary], but the number of their "
+                  "dimensions, sequences or tokens is `got` instead of `expected`; return one row of logits "
+                  "per token, or use ct::classification for one label per sequence");
   };
 
   /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const { return loss(logits, labels, {}); }
   /// The loss with `options` for the cross-entropy.
   static constexpr value loss(value logits, value labels, cross_entropy_options options) {
-    detail::needs_per_token<logits_are_not_per_token>(logits.owner().program, labels.shape(), logits.shape().rank);
+    detail::needs_per_token<logits_are_not_per_token>(logits.owner().program, logits.shape());
     return cross_entropy(logits, labels, options);
   }
 };

@@ -9,16 +9,18 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// token at a masked position, `ignored_label` elsewhere). Refused: token ids as logits, logits without one row per
 /// token, and a model without an input per token.
 struct masked_lm {
-  /// The labels, one per row of logits, do not have the shape of the tokens; the logits have `got` dimensions.
+  /// The logits do not have one row per token. `expected` and `got`: the numbers of dimensions if they differ,
+  /// otherwise the numbers of sequences or tokens.
   template <diagnosis d> struct logits_are_not_per_token {
-    static_assert(d.ok(), "ct::masked_lm needs logits of shape [sequences, tokens, vocabulary], but the model's logits "
-                          "have `got` dimensions or other numbers of sequences or tokens; return one row of logits per "
-                          "token (ct::bert does so without .classes), or use ct::classification");
+    static_assert(d.ok(),
+                  "ct::masked_lm needs logits of shape [sequences, tokens, vocabulary], but the number of their "
+                  "dimensions, sequences or tokens is `got` instead of `expected`; return one row of logits "
+                  "per token (ct::bert does so without .classes), or use ct::classification");
   };
 
   /// The loss, a scalar in nats per masked token.
   constexpr value operator()(value logits, value labels) const {
-    detail::needs_per_token<logits_are_not_per_token>(logits.owner().program, labels.shape(), logits.shape().rank);
+    detail::needs_per_token<logits_are_not_per_token>(logits.owner().program, logits.shape());
     return cross_entropy(logits, labels);
   }
 };

@@ -88,12 +88,21 @@ struct attention {
     static_assert(d.ok(), "ct::self_attention: key_value_heads is `got`, but must be a positive divisor of the number "
                           "of heads, `expected`, or 0, which means one per query head");
   };
+  /// Refused: keys or values with another element type than the queries. `expected`: the bytes of an element of the
+  /// queries. `got`: the bytes of an element of the keys or values.
+  template <diagnosis d> struct keys_or_values_of_another_type {
+    static_assert(d.ok(), "ct::self_attention: queries, keys and values must have the same element type, but elements "
+                          "of the queries have `expected` bytes and elements of the keys or values have `got`; make "
+                          "all three with ct::linear, whose results have one type, or emit ct::op::cast");
+  };
   /// Refused: keys or values whose shape does not fit the queries and the numbers of heads. `expected` and `got`: the
   /// numbers of dimensions if they differ, otherwise the innermost extents that differ.
   template <diagnosis d> struct keys_or_values_do_not_fit_the_queries {
-    static_assert(d.ok(), "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
-                          "width], with the sequences, the tokens and the head width of the queries; the number of "
-                          "dimensions or an extent is `got` instead of `expected`");
+    static_assert(d.ok(),
+                  "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
+                  "width], with the sequences, the tokens and the head width of the queries, but their number of "
+                  "dimensions or one of these numbers is `got` instead of `expected`; make keys and values "
+                  "with ct::linear(..., key_value_heads * q.features() / heads) from as many tokens as q");
   };
   /// Refused: lengths that are not i32 or not of shape [sequences]. `expected`: the number of sequences. `got`: the
   /// number of elements of the lengths.
@@ -126,7 +135,7 @@ struct attention {
   template <diagnosis d> struct fewer_heads_than_ranks {
     static_assert(d.ok(), "parallel::tensor: an operation, `op`, has `got` heads, fewer than the `expected` ranks, so "
                           "it needs its input in the layout `needed`, but the ranks hold it in the layout `held`; "
-                          "choose at most as many ranks as heads");
+                          "choose a number of ranks that divides the number of heads, at most `got`");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
@@ -138,6 +147,9 @@ struct attention {
     if (o.heads < 1 || width % o.heads != 0) return inferred::failure<heads_do_not_divide_the_width>(width, o.heads);
     if (kv_heads < 1 || o.heads % kv_heads != 0)
       return inferred::failure<key_value_heads_do_not_divide_the_heads>(o.heads, kv_heads);
+    for (int i : {1, 2})
+      if (in[i].type != in[0].type)
+        return inferred::failure<keys_or_values_of_another_type>(size_of(in[0].type), size_of(in[i].type));
     auto const expected_shape = s.with_features(width / o.heads * kv_heads);
     for (int i : {1, 2})
       if (auto const refusal = needs_one_shape({in[i].type, expected_shape}, in[i]); refusal.reason != why::nothing)
