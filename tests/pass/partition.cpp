@@ -57,6 +57,11 @@ constexpr int gradients = 3;
 
 constexpr int count(program const& p, op_info const& op) { return calls(p, &op); }
 
+// One rank of parallel::tensor exchanges nothing.
+constexpr auto of_one_rank = constrain::partition(update<optimizer::sgd>(micro_batches), parallel::tensor<1>::value);
+static_assert(verify(of_one_rank).ok() && count(of_one_rank, info_of<op::all_reduce>) == 0 &&
+              of_one_rank.nodes.size() == update<optimizer::sgd>(micro_batches).nodes.size());
+
 // Without a pass, all gradients are reduced together before the norm.
 constexpr auto plain = partition(update<optimizer::sgd>(micro_batches), true, 1);
 static_assert(verify(plain).ok() && count(plain, info_of<op::all_reduce>) == gradients);

@@ -341,7 +341,7 @@ constexpr program partitioning::run() {
 /// devices with reduce::fast. Refused: calls whose operands the ranks cannot exchange (pass/refusals.hpp).
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
-  if (p.tensor_ranks == 1) return detail::partitioning(p, parallelism).run();
+  if (p.tensor_ranks == 1) return parallelism.same_data ? p : detail::partitioning(p, parallelism).run();
   auto const divided = use_divided_forms(p);
   bool const is_done = parallelism.same_data || !divided.failure.ok();
   return is_done ? divided : detail::partitioning(divided, parallelism).run();
