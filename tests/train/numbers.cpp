@@ -152,6 +152,10 @@ TEST_CASE("finite numbers of the library's optimizers whose products are not fin
         "muon: 5 Newton-Schulz steps with these .a, .b and .c turn a singular value of 1 into inf; give coefficients "
         "closer to the defaults");
   CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = 1e30f; }) != "");
+  // 0.1, 0.5 and 1 stay finite, but not the values between them
+  CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = -5.3125f, h.b = 31.5625f, h.c = -25.25f; }) ==
+        "muon: 5 Newton-Schulz steps with these .a, .b and .c turn a singular value of 0.998 into inf; give "
+        "coefficients closer to the defaults");
   for (float const rate : {1e30f, 1e19f}) // of the wider matrices, the rate is a multiple of the learning rate
     CHECK(refused(ct::optimizer::muon<>{}, [&](auto& h) { h.learning_rate = rate; }) ==
           "muon: one update with these hyperparameters can change a weight of value 1 by more than 1e19; give "

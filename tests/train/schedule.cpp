@@ -162,7 +162,7 @@ TEST_CASE("a factor that cannot be is refused before the step, which then can be
 TEST_CASE("a factor that makes no finite learning rate is refused before the first step, or before its step") {
   std::vector<std::int32_t> const tokens(8, 3);
   auto const said = [](char const* rate, char const* factor, char const* scale) {
-    return std::string("run_options: the learning rate ") + rate + " times the factor " + factor +
+    return std::string("hyperparameters: the learning rate ") + rate + " times the factor " + factor +
            " of .schedule and the factor " + scale +
            " of scale_learning_rate is not finite in the type of the learning rate; make one of them smaller";
   };

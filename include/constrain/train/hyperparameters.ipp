@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                            double maximum) {
   double const product = rate * schedule * factor;
   if (!is_finite(product) || product > maximum || product < -maximum)
-    throw error({"run_options: the learning rate ", number_text(rate), " times the factor ", number_text(schedule),
+    throw error({"hyperparameters: the learning rate ", number_text(rate), " times the factor ", number_text(schedule),
                  " of .schedule and the factor ", number_text(factor),
                  " of scale_learning_rate is not finite in the type of the learning rate; make one of them smaller"});
   return product;

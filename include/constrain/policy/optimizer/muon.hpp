@@ -55,8 +55,8 @@ template <class O = adamw, int steps = 5> struct muon {
     typename O::hyper base{};                    // hyperparameters of `O`
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite, if an update could change a weight of value
-  /// 1 by more than 1e19, or if the Newton-Schulz steps overflow for a singular value of 1, 0.5 or 0.1. Also throws the
-  /// errors of the `check` of `O`.
+  /// 1 by more than 1e19, or if the Newton-Schulz steps overflow for a singular value of 0.001, 0.002, ..., 1. Also
+  /// throws the errors of the `check` of `O`.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".momentum", h.momentum, number_range::below_one);
@@ -71,13 +71,15 @@ template <class O = adamw, int steps = 5> struct muon {
     if (largest_rate > 1e19 || h.learning_rate * double(h.weight_decay) > 1e19)
       throw error({name, ": one update with these hyperparameters can change a weight of value 1 by more than 1e19; "
                          "give hyperparameters closer to the defaults"});
-    // The iteration maps each singular value x of X, which is at most 1, to a x + b x^3 + c x^5.
-    for (float const singular_value : {1.0f, 0.5f, 0.1f}) {
+    // The iteration maps each singular value x of X, which is at most 1, to a x + b x^3 + c x^5. Between any few values
+    // the polynomial can be large although it is small at each of them.
+    for (int thousandths = 1000; thousandths > 0; --thousandths) {
+      float const singular_value = static_cast<float>(thousandths) / 1000;
       float x = singular_value;
       for (int step = 0; step < steps; ++step) x = x * (h.a + x * x * (h.b + x * x * h.c));
       if (!detail::is_finite(static_cast<double>(x * x)))
         throw error({name, ": ", steps, " Newton-Schulz steps with these .a, .b and .c turn a singular value of ",
-                     detail::number_text(singular_value), " into ", detail::number_text(x),
+                     detail::number_text(thousandths / 1000.0), " into ", detail::number_text(x),
                      "; give coefficients closer to the defaults"});
     }
     if (h.rate > muon_rate::spectral_unclamped)
