@@ -79,6 +79,7 @@ template <class... policies> void skipped_steps_are_stepped() {
     CHECK(found.tokens == result.tokens);
     CHECK(found.skipped == result.skipped);
     CHECK(found.not_finite == result.not_finite);
+    CHECK(found.more_not_finite == result.more_not_finite);
   };
   for (auto const& w : all) {
     expected.push_back(stepped.step(stepped.batch(w.inputs, w.labels)));

@@ -45,6 +45,16 @@ TEST_CASE("the batch is a product of numbers, each with its noun; tensor groups 
         "4 tensor groups of 2 processes x 1 micro-batch x 2 sequences = 8 sequences a step, of 8 tokens: 64 tokens");
 }
 
+TEST_CASE("a skipped step names the first gradient that is not finite and counts the others") {
+  using ct::detail::skipped_text;
+  CHECK(skipped_text({.skipped = true, .not_finite = "a"}) == "skipped: the gradient of a is not finite");
+  CHECK(skipped_text({.skipped = true, .not_finite = "a", .more_not_finite = 2}) ==
+        "skipped: the gradients of a and 2 more are not finite");
+  CHECK(skipped_text({.not_finite = "a", .more_not_finite = 1}) ==
+        "skipped for some tensors: the gradients of a and 1 more are not finite");
+  CHECK(skipped_text({.skipped = true}) == "skipped: the norm of all gradients together is not finite");
+}
+
 TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   temporary_directory const directory;
   auto const text = corpus();

@@ -33,7 +33,7 @@ some_batches draw(int count) {
 
 bool same(ct::step_result const& a, ct::step_result const& b) {
   return a.loss == b.loss && a.gradient_norm == b.gradient_norm && a.tokens == b.tokens && a.skipped == b.skipped &&
-         a.not_finite == b.not_finite;
+         a.not_finite == b.not_finite && a.more_not_finite == b.more_not_finite;
 }
 
 static_assert(!std::is_copy_constructible_v<ct::step_ticket> && !std::is_copy_assignable_v<ct::step_ticket>);

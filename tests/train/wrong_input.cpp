@@ -162,6 +162,8 @@ TEST_CASE("a gradient that is not finite skips the update and names the tensor")
   auto const r = t.step(t.batch(a.inputs, a.labels));
   CHECK(r.skipped);
   CHECK(r.not_finite == "token.weight");
+  // The infinite weight makes the gradients of all parameters infinite or NaN.
+  CHECK(r.more_not_finite + 1 == static_cast<int>(parameters.size()));
   CHECK(!std::isfinite(r.gradient_norm));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     std::vector<float> after(before[i].size());

@@ -3,6 +3,7 @@
 #include "constrain/fit/record/records.hpp"
 #include "constrain/fit/trainer_facts.hpp"
 #include "constrain/train/parameter_table.hpp"
+#include "constrain/train/results.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -31,6 +32,10 @@ void print_waiting_threads(std::FILE* out);
 /// in the data. On the CPU, also calls `print_waiting_threads`. `peak`: the processor's measured FLOP/s; 0: not
 /// measured.
 [[gnu::cold]] void print_start(std::FILE* out, trainer_facts const& t, double peak);
+
+/// Why a step was skipped, or was skipped for some tensors: the first parameter whose gradient is not finite, and the
+/// number of further ones.
+[[gnu::cold]] std::string skipped_text(step_result const& r);
 
 /// Prints progress lines; none if `out` is null. On a terminal, a step's line overwrites the previous line if that is
 /// also a step's line. All other lines stay.

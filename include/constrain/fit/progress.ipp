@@ -78,6 +78,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   std::fflush(out);
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE std::string skipped_text(step_result const& r) {
+  auto const skipped = r.skipped ? "skipped: the " : "skipped for some tensors: the ";
+  if (r.not_finite.empty()) return concat({skipped, "norm of all gradients together is not finite"});
+  if (r.more_not_finite == 0) return concat({skipped, "gradient of ", r.not_finite, " is not finite"});
+  return concat({skipped, "gradients of ", r.not_finite, " and ", r.more_not_finite, " more are not finite"});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void step_lines::step(step_record const& r, std::int64_t steps, double seconds_left,
                                                      double share_of_peak, double loss_scale) {
   if (out_ == nullptr) return;

@@ -44,7 +44,7 @@ namespace detail {
 /// The reason as text, for the log, summary.json and the report.
 inline char const* reason_of(stop_reason reason) {
   switch (reason) {
-  case stop_reason::no_improvement: return "the validation loss no longer falls";
+  case stop_reason::no_improvement: return "the last .patience evaluations did not lower the validation loss";
   case stop_reason::interrupted: return "interrupted by a signal";
   case stop_reason::by_callback: return "stopped by a callback";
   default: return "all steps are done";

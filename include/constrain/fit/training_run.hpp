@@ -193,10 +193,7 @@ private:
     if (options_.log_every.due(record.step, steps_))
       lines_.step(record, steps_, mean_seconds * static_cast<double>(steps_ - record.step),
                   share_of_peak(record.seconds), started.loss_scale);
-    if (!r.not_finite.empty())
-      lines_.line(r.skipped ? "skipped: the gradient of %.*s is not finite"
-                            : "skipped for some tensors: the gradient of %.*s is not finite",
-                  static_cast<int>(r.not_finite.size()), r.not_finite.data());
+    if (r.skipped || !r.not_finite.empty()) lines_.line("%s", skipped_text(r).c_str());
   }
 
   /// The settings of the model and of the library, with the values that the next step reads.

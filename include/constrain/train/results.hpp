@@ -23,6 +23,7 @@ struct step_result {
   std::string_view not_finite; // name of the first parameter whose gradient has a norm that is not finite; empty: none.
                                // With optimizer::in_backward, `skipped` is false, and all tensors are updated except
                                // the tensors whose gradient has a norm that is not finite
+  int more_not_finite = 0;     // number of further parameters whose gradient has a norm that is not finite
 };
 
 /// Result of an evaluation. A valid label is a label other than `ignored_label` in the first array of labels.

@@ -7,6 +7,7 @@
 #include "constrain/run/read_real.hpp"
 #include "constrain/train/named_tensors.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -20,10 +21,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   bool const is_finite = math::finite(r.gradient_norm);
   r.skipped = !is_finite && !outputs.updates_in_backward;
   if (is_finite) return r;
-  int gradient = 0;
-  while (gradient < outputs.gradient_squares.elements && math::finite(read(outputs.gradient_squares, gradient)))
-    ++gradient;
-  r.not_finite = name_of_gradient(outputs.parameters, gradient);
+  int count = 0;
+  for (int gradient = 0; gradient < outputs.gradient_squares.elements; ++gradient) {
+    if (math::finite(read(outputs.gradient_squares, gradient))) continue;
+    if (count++ == 0) r.not_finite = name_of_gradient(outputs.parameters, gradient);
+  }
+  r.more_not_finite = std::max(count - 1, 0);
   return r;
 }
 
