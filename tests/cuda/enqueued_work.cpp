@@ -260,6 +260,15 @@ TEST_CASE("work of the user on the stream comes before and after the steps") {
   CHECK(!after->done); // `wait` waits for the step, not for the stream
 }
 
+TEST_CASE("the legacy default stream is refused with graphs, which cannot capture it") {
+  auto run = numbers;
+  run.cuda_stream = cudaStreamLegacy;
+  CHECK(
+      sentence([&] { graph_trainer({}, run); }) ==
+      "launch::graph: `.cuda_stream` is cudaStreamLegacy, the legacy default stream, which CUDA cannot capture; leave "
+      "it null, make a stream with cudaStreamCreateWithFlags, or write launch::eager");
+}
+
 TEST_CASE("a stream of another device is refused") {
   on_host::devices.resize(2);
   cudaSetDevice(1);

@@ -3,7 +3,18 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include "sentence.hpp"
+
 namespace ct = constrain;
+
+TEST_CASE("a lack of pinned memory is told from a failure of the device") {
+  on_host::let_fail(1);
+  auto const what = ct::test::sentence([] { ct::pinned_memory(64); });
+  on_host::let_fail(0);
+  CHECK(what == "CUDA could not allocate 64 bytes of pinned memory of the host, which hold a step's batch and results; "
+                "free memory of the host, raise the process's limit of locked memory (ulimit -l), or use a smaller "
+                "batch");
+}
 
 TEST_CASE("buffers have no last results before a run has ended, and then the results of that run") {
   ct::cuda_stream const stream(ct::cuda_device(0));

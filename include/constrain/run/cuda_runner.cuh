@@ -34,7 +34,8 @@ public:
   /// parameters are stored just before them. If `scratch` is not 0, `size` - `scratch` must be a multiple of
   /// `device::alignment`. `index`: device index; -1: the host thread's current device. `stream`: a cudaStream_t of that
   /// device, which must outlive the runner; null: the runner makes one. Throws `error` if the device does not exist, if
-  /// the executable has no code for it, if the memory cannot be allocated, and as `cuda_stream` and `cuda_context` do.
+  /// the executable has no code for it, if the memory cannot be allocated, if `stream` is cudaStreamLegacy with
+  /// `graph`, and as `cuda_stream` and `cuda_context` do.
   runner(bytes size, std::int64_t scratch, int index = -1, void* stream = nullptr)
       : runner(size, scratch, current_device(cuda_device(index)), static_cast<cudaStream_t>(stream)) {}
 
@@ -131,13 +132,21 @@ private:
 
   /// Implements the public constructor on the device of `here`, which stays current until the constructor returns.
   runner(bytes size, std::int64_t scratch, current_device const& here, cudaStream_t stream)
-      : stream_(checked_device(here.device()), stream), arena_(size, stream_),
+      : stream_(checked_device(here.device()), checked_stream(stream)), arena_(size, stream_),
         scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameter_bytes) {}
 
   /// Returns `device`; throws `error` if the executable has no code for it.
   static cuda_device checked_device(cuda_device device) {
     check_code_for<architecture>(device);
     return device;
+  }
+
+  /// Returns `stream`; throws `error` if the runner would have to capture it and CUDA cannot.
+  static cudaStream_t checked_stream(cudaStream_t stream) {
+    if (graph && stream == cudaStreamLegacy)
+      throw error("launch::graph: `.cuda_stream` is cudaStreamLegacy, the legacy default stream, which CUDA cannot "
+                  "capture; leave it null, make a stream with cudaStreamCreateWithFlags, or write launch::eager");
+    return stream;
   }
 
   cuda_stream stream_;

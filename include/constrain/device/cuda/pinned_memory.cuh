@@ -10,10 +10,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Pinned (page-locked) host memory: asynchronous copies between it and a device run while the host continues.
 class pinned_memory {
 public:
-  /// `size`: bytes, at least 1. Throws `error` if CUDA fails.
+  /// `size`: bytes, at least 1. Throws `error` if the host lacks the memory, or if CUDA fails.
   explicit pinned_memory(std::int64_t size) {
-    cuda_check(cudaMallocHost(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size)),
-               "allocate pinned memory");
+    auto const status = cudaMallocHost(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size));
+    if (status == cudaErrorMemoryAllocation)
+      throw error({"CUDA could not allocate ", size,
+                   " bytes of pinned memory of the host, which hold a step's batch and "
+                   "results; free memory of the host, raise the process's limit of locked memory (ulimit -l), or use a "
+                   "smaller batch"});
+    cuda_check(status, "allocate pinned memory");
   }
   ~pinned_memory() { cudaFreeHost(memory_); }
   pinned_memory(pinned_memory const&) = delete;

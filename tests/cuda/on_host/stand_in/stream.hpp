@@ -41,6 +41,8 @@ struct on_host_stream {
   }
 };
 using cudaStream_t = on_host_stream*;
+/// The handle of the legacy default stream. No other call of the stand-in takes it.
+inline auto const cudaStreamLegacy = reinterpret_cast<cudaStream_t>(1);
 
 namespace on_host {
 
