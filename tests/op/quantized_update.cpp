@@ -148,6 +148,8 @@ TEST_CASE("dynamic_map: bit for bit the numbers of bitsandbytes, and the nearest
     }
     CHECK(search(2.0f) == 255);
     CHECK(search(INFINITY) == 255);
+    CHECK(search(-INFINITY) == 0);
+    CHECK(search(NAN) == ct::dynamic_map::zero(is_signed));
     CHECK(search(std::numeric_limits<float>::denorm_min()) == ct::dynamic_map::zero(is_signed));
     CHECK(search(-1.0f) == 0);
   }

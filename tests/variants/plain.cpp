@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 trained train_native();
 trained train_fast();
 std::int64_t argmax_fast(float const* x, std::int64_t count);
+int code_fast(bool is_signed, float x);
 
 TEST_CASE("translation units of different flags train side by side in one program") {
   auto const plain = train(), native = train_native();
@@ -26,6 +28,16 @@ TEST_CASE("NaN is no argmax even with -ffast-math") {
   CHECK(argmax_fast(first, 3) == 1);
   CHECK(argmax_fast(last, 3) == 1);
   CHECK(argmax_fast(all, 3) == 3);
+}
+
+TEST_CASE("8-bit states have a code for what is not finite even with -ffast-math") {
+  float const nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  for (bool const is_signed : {true, false}) {
+    CHECK(code_fast(is_signed, nan) == constrain::dynamic_map::zero(is_signed));
+    CHECK(code_fast(is_signed, -nan) == constrain::dynamic_map::zero(is_signed));
+    CHECK(code_fast(is_signed, infinity) == 255);
+    CHECK(code_fast(is_signed, -infinity) == 0);
+  }
 }
 
 TEST_CASE("a unit with -ffast-math, linked first, gives its code to no other") {

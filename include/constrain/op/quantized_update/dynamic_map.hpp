@@ -39,8 +39,17 @@ public:
     friend dynamic_map;
     static constexpr int zones = 8; // the decades, and the value 1
 
+    /// |x|, at most 1, and 0 for NaN. Works on bits, since -ffast-math lets compilers assume that x is finite. (Bits of
+    /// floats of at least 0 are in the order of the floats.)
+    CT_HOST_DEVICE static float clamped_magnitude(float x) {
+      constexpr std::int32_t infinity = 0x7f800000, one = 0x3f800000;
+      auto const bits = static_cast<std::int32_t>(__builtin_bit_cast(std::uint32_t, x) & 0x7fffffffu);
+      std::int32_t const at_most_one = bits < one ? bits : one;
+      return __builtin_bit_cast(float, bits > infinity ? 0 : at_most_one);
+    }
+
     template <int... i> CT_HOST_DEVICE int find(float x, std::integer_sequence<int, i...>) const {
-      float const magnitude = x < 0 ? -x : x;
+      float const magnitude = clamped_magnitude(x);
       float slope = 0, intercept = 0, max_offset = 0;
       // The search has no branches, so that the compiler can vectorize a loop that calls this function.
       ((slope = magnitude > lower_bound_[i] ? slope_[i] : slope,
@@ -48,7 +57,6 @@ public:
         max_offset = magnitude > lower_bound_[i] ? max_offset_[i] : max_offset),
        ...);
       float const scaled = magnitude * slope + intercept;
-      // If x is infinite or NaN, `scaled` is NaN, and the comparison selects max_offset.
       int const offset = static_cast<int>(scaled < max_offset ? scaled : max_offset);
       return x < 0 ? zero_ - (offset < zero_ ? offset : zero_) : zero_ + offset;
     }
