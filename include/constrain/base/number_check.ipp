@@ -4,21 +4,24 @@
 
 #include "constrain/base/concat.hpp"
 
-#include <cstdio>
-#include <cstdlib>
+#include <charconv>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string number_text(double x) {
   if (is_nan(x)) return "nan";
-  char text[32];
   if (!is_finite(x)) return __builtin_bit_cast(std::int64_t, x) < 0 ? "-inf" : "inf";
+  char text[32];
+  char const *const begin = text, *end = text;
   // Nine digits tell any two fp32 values apart, 17 any two fp64 values.
   for (int digits = 9; digits <= 17; ++digits) {
-    std::snprintf(text, sizeof text, "%.*g", digits, x);
-    if (std::strtod(text, nullptr) == x || static_cast<double>(std::strtof(text, nullptr)) == x) break;
+    end = std::to_chars(text, text + sizeof text, x, std::chars_format::general, digits).ptr;
+    double as_double = 0;
+    float as_float = 0;
+    std::from_chars(begin, end, as_double), std::from_chars(begin, end, as_float);
+    if (as_double == x || static_cast<double>(as_float) == x) break;
   }
-  return text;
+  return {begin, end};
 }
 
 } // namespace constrain::detail

@@ -3,15 +3,21 @@
 #include "constrain/base/number_text.hpp"
 
 #include "constrain/base/concat.hpp"
-#include "constrain/base/formatted.hpp"
 
+#include <charconv>
 #include <cstddef>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+[[gnu::cold]] CONSTRAIN_INLINE std::string fixed_text(double x, int decimals) {
+  char text[328]; // the 309 digits of the largest double, a sign, a point and the decimals
+  auto* const begin = static_cast<char*>(text);
+  return {begin, std::to_chars(begin, begin + sizeof text, x, std::chars_format::fixed, decimals).ptr};
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::string bytes_text(bytes b) {
-  if (b >= mebibytes(1)) return formatted("%.1f MiB", b.mebibytes());
-  return formatted("%.1f KiB", static_cast<double>(b.count()) / 1024);
+  if (b >= mebibytes(1)) return fixed_text(b.mebibytes(), 1) + " MiB";
+  return fixed_text(static_cast<double>(b.count()) / 1024, 1) + " KiB";
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string grouped(std::int64_t n) {

@@ -1,3 +1,5 @@
+#include "../../decimal_comma.hpp"
+
 #include <constrain/fit/record/report.hpp>
 #include <constrain/fit/record/run_diagnosis.hpp>
 #include <doctest/doctest.h>
@@ -136,6 +138,15 @@ TEST_CASE("a chart has a line, ticks at round numbers, and no more points than c
   CHECK(count(svg, "L") <= 562);
   for (auto const* tick : {">3<", ">3.2<", ">3.8<", ">4e+04<"}) CHECK(svg.find(tick) != std::string::npos);
   CHECK(svg.find("legend") == std::string::npos); // of one line the title says all
+}
+
+TEST_CASE("coordinates and ticks of a chart have a decimal point in every locale") {
+  auto const chart = [] { return ct::line_chart("loss", {{"loss", "a", {{0, 0.25}, {1, 0.75}}}}, {{1, "saved"}}); };
+  auto const expected = chart();
+  CHECK(expected.find("d=\"M64.0 204.0L") != std::string::npos);
+  CHECK(expected.find(">0.3<") != std::string::npos);
+  ct::test::decimal_comma const locale;
+  CHECK(chart() == expected);
 }
 
 TEST_CASE("ticks of a chart that are close together have different texts") {

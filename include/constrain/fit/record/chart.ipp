@@ -4,11 +4,13 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/libm.hpp"
+#include "constrain/base/number_text.hpp"
 #include "constrain/device/math.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <cstdlib>
+#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -39,8 +41,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   double digits = exponent - libm::floor(libm::log10(spacing)) + 1;
   if (digits > 4) digits = std::max(digits, exponent + 1);
   char text[32];
-  std::snprintf(text, sizeof text, "%.*g", static_cast<int>(std::clamp(digits, 4.0, 15.0)), x);
-  return text;
+  auto* const begin = static_cast<char*>(text);
+  auto const precision = static_cast<int>(std::clamp(digits, 4.0, 15.0));
+  return {begin, std::to_chars(begin, begin + sizeof text, x, std::chars_format::general, precision).ptr};
 }
 
 /// Splits [low, high), a range of x with low < high, into `columns` columns and returns the mean point of each
@@ -85,38 +88,35 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const x_position = [&](double x) { return left + (x - low_x) / (high_x - low_x) * (right - left); };
   auto const y_position = [&](double y) { return bottom - (y - low_y) / (high_y - low_y) * (bottom - top); };
   std::string svg = concat({"<svg viewBox=\"0 0 640 240\" role=\"img\"><title>", title, "</title>\n"});
-  auto const add = [&](char const* format, auto... values) {
-    char text[256];
-    std::snprintf(text, sizeof text, format, values...);
-    svg += text;
-  };
+  auto const add = [&](std::initializer_list<text_part> parts) { svg += concat(parts); };
+  auto const at = [](double position) { return detail::fixed_text(position, 1); };
   double const x_spacing = detail::tick_spacing(high_x - low_x), y_spacing = detail::tick_spacing(high_y - low_y);
   svg += concat({"<text class=\"title\" x=\"64\" y=\"16\">", title, "</text>\n"});
   for (double const y : detail::ticks(low_y, high_y))
-    add("<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text class=\"tick y\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", left,
-        y_position(y), right, left - 6, y_position(y) + 4, detail::tick_label(y, y_spacing).c_str());
+    add({"<path class=\"grid\" d=\"M", at(left), " ", at(y_position(y)), "H", at(right),
+         "\"/><text class=\"tick y\" x=\"", at(left - 6), "\" y=\"", at(y_position(y) + 4), "\">",
+         detail::tick_label(y, y_spacing), "</text>\n"});
   for (double const x : detail::ticks(low_x, high_x))
-    add("<text class=\"tick x\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x_position(x), bottom + 18,
-        detail::tick_label(x, x_spacing).c_str());
+    add({"<text class=\"tick x\" x=\"", at(x_position(x)), "\" y=\"", at(bottom + 18), "\">",
+         detail::tick_label(x, x_spacing), "</text>\n"});
   for (auto const& mark : marks)
     if (mark.x >= low_x && mark.x <= high_x)
-      add("<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", mark.style, x_position(mark.x), top, bottom);
+      add({"<path class=\"", mark.style, "\" d=\"M", at(x_position(mark.x)), " ", at(top), "V", at(bottom), "\"/>\n"});
   double legend_x = 200;
   for (auto const& line : lines) {
     if (line.points.empty()) continue;
-    add("<path class=\"line %s\" d=\"", line.style);
-    char command = 'M';
+    add({"<path class=\"line ", line.style, "\" d=\""});
+    auto const* command = "M";
     // One column per unit of the viewBox: right - left = 560.
     for (auto const& [x, y] : detail::thinned(line.points, low_x, high_x, 560))
-      add("%c%.1f %.1f", std::exchange(command, 'L'), x_position(x), y_position(y));
+      add({std::exchange(command, "L"), at(x_position(x)), " ", at(y_position(y))});
     svg += "\"/>\n";
     if (lines.size() == 1) continue; // a single line needs no legend
-    add("<text class=\"legend %s\" x=\"%.1f\" y=\"16\">", line.style, legend_x);
-    svg += concat({line.name, "</text>\n"});
+    add({"<text class=\"legend ", line.style, "\" x=\"", at(legend_x), "\" y=\"16\">", line.name, "</text>\n"});
     // Estimated width of the text: 8 units per byte of the name.
     legend_x += 8.0 * static_cast<double>(line.name.size()) + 16;
   }
-  add("<path class=\"axis\" d=\"M%.1f %.1fV%.1fH%.1f\"/>\n", left, top, bottom, right);
+  add({"<path class=\"axis\" d=\"M", at(left), " ", at(top), "V", at(bottom), "H", at(right), "\"/>\n"});
   return concat({svg, "</svg>\n"});
 }
 

@@ -91,7 +91,8 @@ CONSTRAIN_INLINE records::~records() {}
   if (auto const x = line.find("validation_loss")) r.validation_loss = x->real();
   if (auto const x = line.find("accuracy")) r.accuracy = x->real();
   if (auto const x = line.find("labels_per_second")) r.labels_per_second = x->real();
-  r.saved = line.find("saved").has_value(), r.resumed = line.find("resumed").has_value();
+  if (auto const x = line.find("saved")) r.saved = x->boolean();
+  if (auto const x = line.find("resumed")) r.resumed = x->boolean();
   auto const read = [&](char const* member, std::vector<metric>& values) {
     if (auto const x = line.find(member))
       for (auto const& [name, value] : x->members()) values.push_back({std::string(name), value.real()});

@@ -54,9 +54,10 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
   std::string rows;
   auto const row = [&](char const* name, bytes b) {
     if (b > bytes(0))
-      rows += formatted(
-          "<tr><td>%s</td><td class=\"number\">%s</td><td class=\"bar\"><i style=\"width: %.1f%%\"></i></td></tr>\n",
-          name, bytes_text(b).c_str(), 100.0 * static_cast<double>(b.count()) / static_cast<double>(m.peak.count()));
+      rows += concat({"<tr><td>", name, "</td><td class=\"number\">", bytes_text(b),
+                      "</td><td class=\"bar\"><i style=\"width: ",
+                      fixed_text(100.0 * static_cast<double>(b.count()) / static_cast<double>(m.peak.count()), 1),
+                      "%\"></i></td></tr>\n"});
   };
   for_each_part(m, row);
   return rows;

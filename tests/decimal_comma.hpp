@@ -1,0 +1,23 @@
+#pragma once
+
+#include <clocale>
+#include <string>
+
+namespace constrain::test {
+
+/// A locale with a decimal comma, while the object lives, if the machine has one.
+class decimal_comma {
+public:
+  decimal_comma() {
+    for (auto const* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"})
+      if (std::setlocale(LC_NUMERIC, name) != nullptr) return;
+  }
+  decimal_comma(decimal_comma const&) = delete;
+  decimal_comma& operator=(decimal_comma const&) = delete;
+  ~decimal_comma() { std::setlocale(LC_NUMERIC, before_.c_str()); }
+
+private:
+  std::string before_ = std::setlocale(LC_NUMERIC, nullptr);
+};
+
+} // namespace constrain::test
