@@ -30,3 +30,13 @@ TEST_CASE("explain names the dtypes in which optimizer states are stored") {
   CHECK(state_types<o::quantized<o::adamw, o::everything>>() == "u8, f32"); // a byte per element, a scale per block
   CHECK(state_types<o::averaged<in_bf16>>() == "bf16, f32");
 }
+
+TEST_CASE("explain says which parameters pure_bf16 stores in which type") {
+  auto const begins = [](std::string const& text, char const* expected) {
+    return text.substr(text.find("dtypes")).starts_with(expected);
+  };
+  CHECK(begins(ct::explanation<ct::trainer<small_gpt, ct::precision::pure_bf16>>(),
+               "dtypes      matrices bf16 without masters, biases and norms f32, compute and activations bf16, "));
+  CHECK(begins(ct::explanation<ct::trainer<small_gpt, ct::precision::bf16>>(),
+               "dtypes      master f32, compute and activations bf16, "));
+}

@@ -64,10 +64,12 @@ template <class trainer> std::string explanation(bool programs = false) {
   char const* const compute = name_of(entries::compute);
   char const* const sums = name_of(accumulator_of(entries::compute));
   auto const state = detail::state_types(entries::parameters.view());
-  text += formatted("dtypes      %s %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer "
+  auto const stored = trainer::policy_set::precision::value.masters
+                          ? concat({"master ", master})
+                          : concat({"matrices ", compute, " without masters, biases and norms ", master});
+  text += formatted("dtypes      %s, compute and activations %s, sums and statistics %s, gradients %s, optimizer "
                     "state %s, loss f64\n",
-                    trainer::policy_set::precision::value.masters ? "master" : "no masters, vectors", master, compute,
-                    sums, master, state.c_str());
+                    stored.c_str(), compute, sums, master, state.c_str());
   text += "\nparameters\n";
   for (int i = 0; i < entries::parameters.size; ++i) {
     auto const& info = entries::parameters.parameters[i];
