@@ -1,4 +1,4 @@
-// refused: checkpoint::budget: the step fits into the limit, `expected`, but the trainer needs `got` bytes more for evaluate
+// refused: checkpoint::budget: the step fits into the limit, `expected`, but the trainer needs `got` bytes
 // shows: 4194304
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

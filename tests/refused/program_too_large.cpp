@@ -1,4 +1,4 @@
-// refused: the model's program is too large; it exceeds a limit, `expected`, for example of its nodes, values, names, nested
+// refused: the model's program is too large; it exceeds a limit, `expected`, for example of its nodes, values, names,
 // diagnosis: program_too_large, any, any, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
