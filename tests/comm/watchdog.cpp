@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -65,6 +67,22 @@ TEST_CASE("a wait that is longer than its deadline ends the process, the next wa
     pause(60);
   });
   check_ended(o, "long");
+}
+
+TEST_CASE("a stop ends the thread, even if a start follows at once") {
+  auto const threads = [] {
+    std::filesystem::directory_iterator const all("/proc/self/task");
+    return std::distance(begin(all), end(all));
+  };
+  auto const o = in_a_child([&] {
+    for (int k = 0; k < 3; ++k) watchdog::instance().stop(), watchdog::instance().start();
+    pause(0.6);
+    if (threads() != 2) ::_exit(2);
+    watchdog::instance().stop();
+    pause(0.6);
+    if (threads() != 1) ::_exit(3);
+  });
+  CHECK(o.status == 0);
 }
 
 TEST_CASE("an inner wait with a longer deadline leaves the outer wait its own") {

@@ -3,6 +3,7 @@
 #include "constrain/base/variant.hpp"
 
 #include <atomic>
+#include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -33,7 +34,7 @@ public:
   /// deadline.
   void start();
   /// Lets the thread end, within a quarter of a second. A run of a single process needs no watchdog.
-  void stop() { running_ = false; }
+  void stop();
 
   /// Sets this process's rank, for the error.
   void rank(int r) { rank_ = r; }
@@ -49,8 +50,9 @@ private:
   /// Seconds on the monotonic clock, without the time during which this process was stopped.
   double running_time() const { return now() - stopped_.load(std::memory_order_relaxed); }
 
-  /// The thread's function: ends the process after the deadline of a wait. Returns after `stop`.
-  void watch();
+  /// The thread's function: ends the process after the deadline of a wait. Returns after `stop`. `period`: the value of
+  /// `period_` for which the thread was started.
+  void watch(std::intptr_t period);
 
   /// Prints that the wait `wait_name` has lasted `waited` seconds, and ends the process with status 1.
   [[noreturn, gnu::cold]] void end_process(char const* wait_name, double waited) const;
@@ -63,7 +65,9 @@ private:
   std::atomic<double> stopped_{0};              // seconds during which this process was stopped
   std::atomic<char const*> call_{"the start"};
   std::atomic<int> rank_{-1}; // -1: not known before MPI is initialized
-  std::atomic<bool> running_{false};
+  // Each `start` and each `stop` adds 1, so an odd number means that the thread is running. After a `stop`, the thread
+  // ends even if a `start` follows at once.
+  std::atomic<std::intptr_t> period_{0};
 };
 
 } // namespace constrain

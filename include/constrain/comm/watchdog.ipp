@@ -38,16 +38,21 @@ CONSTRAIN_INLINE watchdog::wait::~wait() {
 }
 
 CONSTRAIN_INLINE void watchdog::start() {
-  if (running_.exchange(true)) return;
+  auto period = period_.load();
+  if (period % 2 == 1 || !period_.compare_exchange_strong(period, period + 1)) return;
   // The thread blocks all signals: the training threads must receive them.
   sigset_t all_signals, old_mask;
   ::sigfillset(&all_signals);
   ::pthread_sigmask(SIG_BLOCK, &all_signals, &old_mask);
   pthread_t thread;
-  auto const run = [](void* self) -> void* { return static_cast<watchdog*>(self)->watch(), nullptr; };
-  if (::pthread_create(&thread, nullptr, run, this) == 0) ::pthread_detach(thread);
-  else running_ = false;
+  auto const run = [](void* p) -> void* { return instance().watch(reinterpret_cast<std::intptr_t>(p)), nullptr; };
+  if (::pthread_create(&thread, nullptr, run, reinterpret_cast<void*>(period + 1)) == 0) ::pthread_detach(thread);
+  else stop();
   ::pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
+}
+
+CONSTRAIN_INLINE void watchdog::stop() {
+  if (auto period = period_.load(); period % 2 == 1) period_.compare_exchange_strong(period, period + 1);
 }
 
 CONSTRAIN_INLINE double watchdog::now() {
@@ -56,9 +61,9 @@ CONSTRAIN_INLINE double watchdog::now() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-CONSTRAIN_INLINE void watchdog::watch() {
+CONSTRAIN_INLINE void watchdog::watch(std::intptr_t period) {
   double last = now();
-  while (running_) {
+  while (period_ == period) {
     double const deadline = end_.load(std::memory_order_relaxed) - begin_.load(std::memory_order_relaxed);
     double const tick = std::clamp(deadline / 20, 0.005, 0.25);
     std::timespec const pause{0, static_cast<long>(tick * 1e9)};
