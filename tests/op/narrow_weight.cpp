@@ -119,3 +119,18 @@ TEST_CASE("compensated_sum and rounding_error: a weight and what its rounding le
   call_kernel<ct::op::compensated_sum>(plain, narrow.in(), error.in(), sum.out());
   for (std::size_t i = 0; i < 200; ++i) CHECK(sum[i] == x[i]);
 }
+
+TEST_CASE("rounding_error: a weight that rounds to an infinity has none, so that it stays infinite") {
+  constexpr auto infinity = std::numeric_limits<float>::infinity(), largest = std::numeric_limits<float>::max();
+  array<float> x(shape(1, 5)), error(shape(1, 5)), sum(shape(1, 5));
+  array<bfloat16> narrow(shape(1, 5));
+  float const values[] = {infinity, -infinity, largest, -largest, std::numeric_limits<float>::quiet_NaN()};
+  for (std::size_t i = 0; i < 5; ++i) x[i] = values[i], narrow[i] = bfloat16(values[i]);
+  call_kernel<ct::op::rounding_error>(plain, x.in(), error.out());
+  call_kernel<ct::op::compensated_sum>(plain, narrow.in(), error.in(), sum.out());
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(error[i] == 0);
+    CHECK(sum[i] == (values[i] > 0 ? infinity : -infinity));
+  }
+  CHECK(std::isnan(sum[4]));
+}

@@ -2,6 +2,7 @@
 
 #include "constrain/comm/communicator.hpp"
 #include "constrain/device/elements.hpp"
+#include "constrain/device/math.hpp"
 #include "constrain/device/random_stream.hpp"
 #include "constrain/op/narrow_weight/narrow_weight.hpp"
 
@@ -93,9 +94,13 @@ template <class device> struct kernel<op::compensated_sum, device> {
   }
 };
 
-/// x - bf16(x) for one element.
+/// x - bf16(x) for one element, or 0 where bf16(x) is infinite.
 struct rounding_error_of {
-  CT_HOST_DEVICE float operator()(float x) const { return x - static_cast<float>(bfloat16(x)); }
+  CT_HOST_DEVICE float operator()(float x) const {
+    auto const rounded = static_cast<float>(bfloat16(x));
+    constexpr auto infinity = math::infinity<float>;
+    return rounded == infinity || rounded == -infinity ? 0.0f : x - rounded;
+  }
 };
 
 template <class device> struct kernel<op::rounding_error, device> {

@@ -36,7 +36,8 @@ struct compensated_sum {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(dtype::f32, in[0].shape); }
 };
 
-/// The error of rounding x (fp32) to the nearest bf16 value: x - bf16(x), element by element, in fp32.
+/// The error of rounding x (fp32) to the nearest bf16 value: x - bf16(x), element by element, in fp32. 0 where bf16(x)
+/// is infinite: with an infinite error, the next sum of weight and compensation would be NaN.
 struct rounding_error {
   static constexpr char const* name = "rounding_error";
   static constexpr char const* layouts = "* -> *";
