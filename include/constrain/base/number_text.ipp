@@ -16,8 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string bytes_text(bytes b) {
-  if (b >= mebibytes(1)) return fixed_text(b.mebibytes(), 1) + " MiB";
-  return fixed_text(static_cast<double>(b.count()) / 1024, 1) + " KiB";
+  auto const kibibytes = static_cast<double>(b.count()) / 1024;
+  if (kibibytes >= 1023.95) return fixed_text(b.mebibytes(), 1) + " MiB"; // fewer KiB are not printed as 1024.0
+  return fixed_text(kibibytes, 1) + " KiB";
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string grouped(std::int64_t n) {
