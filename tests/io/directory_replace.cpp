@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <string>
+#include <sys/resource.h>
 
 // Which directories a saved run may replace, and what happens to all others.
 
@@ -69,6 +70,26 @@ TEST_CASE("directory: what somebody put into a checkpoint is kept beside it") {
       if (name.find(".kept-") != std::string::npos) kept += content;
     CHECK(kept == "mine<svg/>");
   }
+}
+
+TEST_CASE("directory: one that cannot be read is not taken for an empty one") {
+  temporary_directory const scratch;
+  write_file(scratch / "years of work", "text");
+  constexpr auto owned = [](auto const& directory) {
+    return constrain::io::detail::marked_files(directory, directory, "saved", directory.owner()).has_value();
+  };
+  constrain::io::detail::directory_handle const directory(scratch.path);
+  REQUIRE(directory);
+  rlimit old_limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
+  rlimit const no_more{0, old_limit.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &no_more) == 0);
+  bool const unread_is_owned = owned(directory);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &old_limit) == 0);
+  CHECK_FALSE(unread_is_owned);
+  CHECK_FALSE(owned(directory));
+  fs::remove(scratch / "years of work");
+  CHECK(owned(directory));
 }
 
 TEST_CASE("directory: a link is followed") {

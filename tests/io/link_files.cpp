@@ -73,6 +73,28 @@ TEST_CASE("links: a commit that refused its target cannot be repeated") {
   CHECK(sentence([&] { file.commit(); }) == "'" + s.at("name") + "' has no write in progress; begin a new one");
 }
 
+TEST_CASE("links: a commit whose rename failed cannot be repeated") {
+  scene const s;
+  io::atomic_file file(s.at("name"));
+  for (auto const& entry : fs::directory_iterator(s.shared)) fs::remove(entry); // its temporary file
+  CHECK(sentence([&] { file.commit(); }) ==
+        "'" + s.at("name") +
+            "' cannot be put in place (No such file or directory); choose another path and save again");
+  CHECK(sentence([&] { file.commit(); }) == "'" + s.at("name") + "' has no write in progress; begin a new one");
+}
+
+TEST_CASE("links: a '/' after a link does not hide it, and a loop in a parent is not called a link") {
+  scene const s;
+  fs::create_symlink(s.outside + "/file", s.at("name"));
+  CHECK(sentence([&] { io::atomic_file(s.at("name") + "//", io::atomic_file::links::refused); }) ==
+        "'" + s.at("name") + "//' cannot be written (it is a symbolic link); remove it or choose another path");
+  fs::create_symlink("loop", s.at("loop"));
+  CHECK(sentence([&] { io::event_file(s.at("loop/name"), 0); }) ==
+        "the event file '" + s.at("loop/name") +
+            "' cannot be written (Too many levels of symbolic links); check the links in its path or choose another "
+            "directory");
+}
+
 TEST_CASE("links: a path with a NUL byte") {
   scene const s;
   std::string const path = s.at(std::string("c\0d", 3));

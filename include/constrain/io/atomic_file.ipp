@@ -13,14 +13,19 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (temporary_.empty()) throw error({"'", path(), "' has no write in progress; begin a new one"});
   file_.close();
   check_target();
-  if (::renameat(parent_.get(), temporary_.c_str(), parent_.get(), target_.name.c_str()) != 0)
-    throw error({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
+  if (::renameat(parent_.get(), temporary_.c_str(), parent_.get(), target_.name.c_str()) != 0) {
+    error const failure({"'", path(), "' cannot be put in place (", reason(), "); choose another path and save again"});
+    discard();
+    throw failure;
+  }
   temporary_.clear();
   if (!parent_.sync()) throw not_on_disk(target_.parent());
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string const& atomic_file::checked(std::string const& path, links link_policy) {
-  auto const status = detail::status_at(AT_FDCWD, system_path(path));
+  // lstat("link/") would follow the link.
+  auto const end = path.find_last_not_of('/') + 1;
+  auto const status = detail::status_at(AT_FDCWD, std::string(system_path(path), end));
   if (link_policy == links::refused && status && S_ISLNK(status->st_mode))
     throw error({"'", path, "' cannot be written (it is a symbolic link); remove it or choose another path"});
   return path;

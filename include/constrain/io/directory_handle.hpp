@@ -52,9 +52,9 @@ public:
   }
   /// Whether `name` in `parent` refers to this directory now, and not through a symbolic link.
   bool is_at(directory_handle const& parent, std::string const& name) const;
-  /// The names of the directory's entries, in no particular order; empty if reading fails.
-  [[gnu::noinline, gnu::cold]] std::vector<std::string> names() const {
-    return directory_names(".", get()).value_or(std::vector<std::string>{});
+  /// The names of the directory's entries, in no particular order; nullopt if reading fails.
+  [[gnu::noinline, gnu::cold]] std::optional<std::vector<std::string>> names() const {
+    return directory_names(".", get());
   }
   /// Syncs the directory to disk (fsync), so that changes to its entries survive a power failure. On failure returns
   /// false and sets `errno`. EINVAL counts as success: file systems that cannot sync directories report it.

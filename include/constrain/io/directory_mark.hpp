@@ -61,7 +61,7 @@ private:
 /// Returns the files that the library may remove from `directory`, which is in `parent`, with the mark last. The list
 /// is empty if the directory is empty. The list contains only the mark if the directory has no other file and the
 /// mark's first lines are incomplete. Otherwise, returns nullopt if there is no valid mark. Also returns nullopt if
-/// `directory` is not open or does not belong to `owner`. `name`: see `mark_head`.
+/// `directory` is not open, cannot be read or does not belong to `owner`. `name`: see `mark_head`.
 [[gnu::cold]] std::optional<std::vector<std::string>> marked_files(directory_handle const& directory,
                                                                    directory_handle const& parent,
                                                                    std::string_view name, uid_t owner);

@@ -71,12 +71,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                                                     uid_t owner) {
   if (!directory || directory.owner() != owner) return std::nullopt;
   auto const text = directory.text(mark_name, true);
-  auto const names = text ? std::vector<std::string>{} : directory.names();
-  // A save that was interrupted before it created the mark, or after it removed the mark, leaves an empty directory.
-  if (!text) return names.empty() ? std::optional(names) : std::nullopt;
   auto const head = mark_head(directory, parent, name);
-  if (!text->starts_with(head)) {
-    if (!head.starts_with(*text) || directory.names().size() != 1) return std::nullopt;
+  if (!text || !text->starts_with(head)) {
+    auto const names = directory.names();
+    if (!names) return std::nullopt; // a directory that cannot be read may hold any files
+    // A save that was interrupted before it created the mark, or after it removed the mark, leaves an empty directory.
+    if (!text) return names->empty() ? names : std::nullopt;
+    if (!head.starts_with(*text) || names->size() != 1) return std::nullopt;
     return std::vector<std::string>{mark_name}; // a save was interrupted while it wrote the first lines
   }
   std::vector<std::string> files;

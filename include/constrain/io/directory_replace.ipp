@@ -127,7 +127,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void remove_abandoned(directory_handle const& parent, std::string const& name,
                                                      uid_t owner) {
   auto const prefix = concat({".", name, ".partial-"});
-  for (auto const& entry : parent.names()) {
+  for (auto const& entry : parent.names().value_or(std::vector<std::string>{})) {
     if (!entry.starts_with(prefix)) continue;
     directory_handle const abandoned(parent, entry);
     if (!abandoned || abandoned.owner() != owner || !abandoned.lock()) continue;

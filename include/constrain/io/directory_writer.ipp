@@ -98,8 +98,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     }
     if (errno != EEXIST) break;
   }
-  throw error({"'", target_, "' cannot be saved (", reason(),
-               "); free disk space, check the permissions or choose another path"});
+  throw error({"'", target_, "' cannot be saved (", reason(), "); ", remedy(), " or choose another path"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::check_name(std::string_view name) const {

@@ -3,6 +3,7 @@
 #include "constrain/io/plain_file.hpp"
 
 #include "constrain/base/error.hpp"
+#include "constrain/io/directory_handle.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -20,7 +21,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   // Without O_NONBLOCK, opening a pipe only for writing would wait for a reader.
   descriptor file(::open(system_path(path), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
   // With these flags, a symbolic link fails with ELOOP (FreeBSD: EMLINK), and a pipe without a reader with ENXIO.
-  if (!file && (errno == ELOOP || errno == EMLINK)) throw refusal("it is a symbolic link", remove_advice);
+  // ELOOP can also come from a directory in the path.
+  if (int const code = errno; !file && (code == ELOOP || code == EMLINK)) {
+    auto const link = detail::status_at(AT_FDCWD, path);
+    if (link && S_ISLNK(link->st_mode)) throw refusal("it is a symbolic link", remove_advice);
+    throw refusal(reason(code), remedy(code));
+  }
   if (!file && (errno == ENXIO || errno == EISDIR)) throw refusal("it is not a regular file", remove_advice);
   if (!file) throw refusal(reason(), remedy());
   struct stat status {};
