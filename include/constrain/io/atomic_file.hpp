@@ -38,9 +38,9 @@ public:
   output_file& out() { return file_; }
 
   /// Syncs the temporary file to disk, renames it to `path` and syncs the directory. Throws `error` on failure, and if
-  /// no write is in progress: an earlier commit has renamed the file, has found that the target is not a regular
-  /// file, or has failed to rename the file. After a failure, the older file is unchanged, unless the directory sync failed: then, the new file has
-  /// already replaced it.
+  /// no write is in progress: an earlier commit has renamed the file, has failed to rename it, or has found that the
+  /// target is not a regular file. After a failure, the older file is unchanged, unless the directory sync failed:
+  /// then, the new file has already replaced it.
   [[gnu::cold]] void commit();
 
 private:

@@ -9,6 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct value_to_assign {
   double const* norm_and_scale; // [norm, scale]
 
+  /// Whether the scale is not 0.
   CT_HOST_DEVICE bool begin() const { return norm_and_scale[1] != 0; }
   template <class real> CT_HOST_DEVICE real operator()(real x) const { return x; }
 };

@@ -20,8 +20,8 @@ struct identity_function {
   template <class real> CT_HOST_DEVICE real operator()(real x) const { return x; }
 };
 
-/// y[i] = x[i] for i in [0, count), converted to the type of y. On the CPU, elements of the same type keep their bits; on
-/// a CUDA device, a NaN of 16 bits may become another NaN.
+/// y[i] = x[i] for i in [0, count), converted to the type of y. On the CPU, elements of the same type keep their bits;
+/// on a CUDA device, a 16-bit NaN may become another NaN.
 template <class device, class from, class to>
 void copy_elements(device, call const& c, std::int64_t count, to* y, from const* x) {
   if constexpr (std::is_same_v<device, cpu>) for_elements(device{}, c, count, cast_elements<from, to>{x, y});

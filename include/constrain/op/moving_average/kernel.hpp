@@ -12,6 +12,7 @@ template <class optimizer, class stored> struct next_average {
   op::step_hyperparameters<optimizer, stored> const* hyper;
   stored decay = 0;
 
+  /// Reads the decay of this update. Returns whether the scale is not 0.
   CT_HOST_DEVICE bool begin() {
     decay = hyper->step.number == 1 ? stored(0) : static_cast<stored>(hyper->other.decay);
     return norm_and_scale[1] != 0;
