@@ -177,10 +177,12 @@ template <class trainer> void check_other_batches(trainer& t, char const* name) 
     try {
       call();
     } catch (std::exception const& e) { sentence = e.what(); }
-    expect(sentence.find("different arrays") != std::string::npos, sentence.c_str(), name, 0);
+    expect(sentence.find("different data") != std::string::npos, sentence.c_str(), name, 0);
   };
   refuses([&] { t.step(t.batch(ids, ids, ct::labels::shift)); });
   refuses([&] { t.evaluate(ids, ids, ct::labels::shift); });
+  auto const other = ct::data::random_tokens(2 * trainer::batch_tokens, 8, static_cast<std::uint64_t>(t.rank()));
+  refuses([&] { t.evaluate(other); });
   refuses([&] { t.generate(ids, 2); });
   expect(values_of(t.parameters()[0]) == before, "a refused step has changed a weight", name, 0);
 }

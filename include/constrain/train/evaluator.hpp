@@ -48,7 +48,7 @@ public:
   /// `evaluate(d, stop)` for `fit`, which has already checked the data.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     synchronize();
-    ranks_.check_same_work(joint_call::evaluate, samples.size());
+    ranks_.check_same_work(joint_call::evaluate, samples.size(), samples.fingerprint());
     auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
                                               [&](constrain::batch const& b, detail::evaluation_sums& sums) {
                                                 evaluate_micro_batch(b.every_input(), b.every_label(), sums);

@@ -36,8 +36,11 @@ struct ranks {
   /// Otherwise, forward passes are collective, and so is this function, which must be called before them. It throws
   /// `error` on all ranks unless all ranks pass the same `passes`, and the ranks of each tensor group pass equal
   /// arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the error.
-  void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs = {},
+  void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs,
                        array_list const& labels = {}) const;
+  /// Like the function above, for samples of a data set with the hash `fingerprint`, which must be equal on the ranks
+  /// of each tensor group.
+  void check_same_work(joint_call call, std::int64_t passes, std::uint64_t fingerprint) const;
 
   /// The number of valid labels in the batch of all ranks. `copy_in` copies `b`, this rank's part of the batch, into
   /// the arena and returns its number of valid labels; the labels of a tensor group count once. Throws `error` on all
@@ -48,6 +51,8 @@ struct ranks {
 private:
   /// Throws `error` on all ranks unless the ranks of each tensor group have equal arrays.
   void check_equal(joint_call call, array_list const& inputs, array_list const& labels) const;
+  /// Throws `error` on all ranks unless the ranks of each tensor group have the same `hash` of their data.
+  void check_equal(joint_call call, std::uint64_t hash) const;
 };
 
 namespace detail {

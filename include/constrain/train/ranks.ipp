@@ -37,6 +37,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   check_equal(call, inputs, labels);
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_same_work(joint_call call, std::int64_t passes,
+                                                           std::uint64_t fingerprint) const {
+  if (storage_group->size() == 1) return;
+  check_passes(*world, call, passes);
+  check_equal(call, fingerprint);
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE void ranks::check_equal(joint_call call, array_list const& inputs,
                                                        array_list const& labels) const {
   if (tensor->size() == 1) return;
@@ -44,15 +51,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto const* arrays : {&inputs, &labels})
     for (std::size_t i = 0; i < arrays->size(); ++i)
       bytes.append(reinterpret_cast<char const*>((*arrays)[i].bytes().data()), (*arrays)[i].bytes().size());
-  // `agree` would compare the hashes of all ranks, but different tensor groups may have different arrays.
+  check_equal(call, detail::hash_of(bytes));
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_equal(joint_call call, std::uint64_t hash) const {
+  if (tensor->size() == 1) return;
+  // `agree` would compare the hashes of all ranks, but different tensor groups may have different data.
   std::uint64_t hashes[communicator::maximum_size];
-  hashes[tensor->rank()] = detail::hash_of(bytes);
+  hashes[tensor->rank()] = hash;
   detail::all_gather_values(*tensor, hashes);
   bool equal = true;
   for (int k = 1; k < tensor->size(); ++k) equal = equal && hashes[k] == hashes[0];
   agreed(*world, call, [&] {
     if (!equal)
-      throw error({name_of(call), ": the ranks of a tensor group have different arrays; give them equal arrays"});
+      throw error({name_of(call),
+                   ": the ranks of a tensor group have different data; give them equal arrays or the same data set"});
   });
 }
 
