@@ -41,8 +41,8 @@ static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_key
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(f32(shape(2, 4, 12)), q_type), 5, 4));
 static_assert(refuses<attention::keys_or_values_do_not_fit_the_queries>(with_keys(flat_type, q_type), 3, 2));
 constexpr ct::operand_type in_f64 = {ct::dtype::f64, shape(2, 5, 12)};
-static_assert(refuses<attention::keys_or_values_of_another_type>(with_keys(q_type, in_f64), 4, 8));
-static_assert(refuses<attention::keys_or_values_of_another_type>(with_keys(in_f64, q_type), 4, 8));
+static_assert(refuses<attention::keys_or_values_of_another_type>(with_keys(q_type, in_f64), 0, 0));
+static_assert(refuses<attention::keys_or_values_of_another_type>(with_keys(in_f64, q_type), 0, 0));
 static_assert(refuses<ct::op::integers_instead_of_floats>(with_keys(q_type, i32(shape(2, 5, 12))), 0, 2));
 constexpr auto lengths_type = i32(shape(2));
 constexpr auto with_lengths(ct::operand_type lengths) {

@@ -1,6 +1,6 @@
 // refused: ct::self_attention: queries, keys and values must have the same element type
 // shows: keys_or_values_of_another_type
-// diagnosis: refused, line, 0, 4, 8
+// diagnosis: refused, line, 0, 0, 0
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

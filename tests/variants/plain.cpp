@@ -30,7 +30,7 @@ TEST_CASE("NaN is no argmax even with -ffast-math") {
   CHECK(argmax_fast(all, 3) == 3);
 }
 
-TEST_CASE("8-bit states have a code for what is not finite even with -ffast-math") {
+TEST_CASE("8-bit states have a code for infinities and NaN even with -ffast-math") {
   float const nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
   for (bool const is_signed : {true, false}) {
     CHECK(code_fast(is_signed, nan) == constrain::dynamic_map::zero(is_signed));

@@ -92,12 +92,14 @@ public:
 
   /// Returns the prompt, followed by `count` sampled tokens. Each token costs a full forward pass over the last
   /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
-  /// the model must be causal; of your own ops, this is not checked. Throws `error` for an empty prompt, a negative
-  /// `count`, tokens or options out of range, or logits that `sampler` refuses. Compile-time error unless tokens are
-  /// the model's only input, there are logits for each token, and every attention of the library is causal.
+  /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a
+  /// negative `count`, tokens or options out of range, or logits that `sampler` refuses. Compile-time error unless
+  /// tokens are the model's only input, there are logits for each token, and every attention of the library is causal
+  /// or has lengths.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
-    [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3, entries::causal> const checked;
+    constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);
+    [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3, causal> const checked;
     check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
     if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);

@@ -4,19 +4,6 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-namespace detail {
-
-/// Whether in all calls to the library's attention ops no token attends to later tokens.
-constexpr bool attends_causally(program const& p) {
-  for (auto const& n : p.nodes) {
-    bool const attends = calls(n, info_of<op::attention>) || calls(n, info_of<op::flash_attention>);
-    if (attends && !unpack<attention_options>(n.attributes).causal) return false;
-  }
-  return true;
-}
-
-} // namespace detail
-
 /// Facts that the host needs about a task's inputs, labels and logits. `passes`: the passes of an entry program that
 /// has all three.
 template <class task, class passes> struct port_facts {
@@ -42,8 +29,6 @@ template <class task, class passes> struct port_facts {
       return task::objective::labels_are_next_tokens && takes_tokens && labels_tokens;
     else return false;
   }();
-  /// Whether no attention of the library lets a token attend to later tokens, as `generate` needs.
-  static constexpr bool causal = detail::attends_causally(passes::built);
 };
 
 } // namespace constrain

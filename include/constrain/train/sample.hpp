@@ -1,6 +1,8 @@
 #pragma once
 
 #include "constrain/data/corpus.hpp"
+#include "constrain/op/attention/attention.hpp"
+#include "constrain/op/flash_attention/flash_attention.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +38,17 @@ template <std::int64_t vocabulary> struct tokens_are_bytes {
 };
 
 namespace detail {
+
+/// Whether a call of the library's attention lets tokens attend to later tokens of the sequence, whatever its lengths.
+constexpr bool attends_to_later_tokens(program const& p) {
+  for (auto const& n : p.nodes) {
+    if (!calls(n, info_of<op::attention>) && !calls(n, info_of<op::flash_attention>)) continue;
+    auto const o = unpack<attention_options>(n.attributes);
+    bool const has_lengths = n.inputs.size() > 3 && !o.documents;
+    if (!o.causal && o.window != 1 && !has_lengths) return true;
+  }
+  return false;
+}
 
 /// Text to tokens, one per byte.
 std::vector<std::int32_t> tokens_of(std::string_view text);

@@ -13,11 +13,12 @@ public:
   /// `size`: bytes, at least 1. Throws `error` if the host lacks the memory, or if CUDA fails.
   explicit pinned_memory(std::int64_t size) {
     auto const status = cudaMallocHost(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size));
-    if (status == cudaErrorMemoryAllocation)
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError(); // clears the error, which the program's own calls would take for theirs
       throw error({"CUDA could not allocate ", size,
-                   " bytes of pinned memory of the host, which hold a step's batch and "
-                   "results; free memory of the host, raise the process's limit of locked memory (ulimit -l), or use a "
-                   "smaller batch"});
+                   " bytes of pinned memory of the host, which hold a step's batch and results; free memory of the "
+                   "host, or use a smaller batch"});
+    }
     cuda_check(status, "allocate pinned memory");
   }
   ~pinned_memory() { cudaFreeHost(memory_); }

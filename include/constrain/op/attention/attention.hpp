@@ -88,12 +88,10 @@ struct attention {
     static_assert(d.ok(), "ct::self_attention: key_value_heads is `got`, but must be a positive divisor of the number "
                           "of heads, `expected`, or 0, which means one per query head");
   };
-  /// Refused: keys or values with another element type than the queries. `expected`: the bytes of an element of the
-  /// queries. `got`: the bytes of an element of the keys or values.
+  /// Refused: keys or values with another element type than the queries.
   template <diagnosis d> struct keys_or_values_of_another_type {
-    static_assert(d.ok(), "ct::self_attention: queries, keys and values must have the same element type, but elements "
-                          "of the queries have `expected` bytes and elements of the keys or values have `got`; make "
-                          "all three with ct::linear, whose results have one type, or emit ct::op::cast");
+    static_assert(d.ok(), "ct::self_attention: queries, keys and values must have the same element type, but do not; "
+                          "make all three with ct::linear, whose results have one type, or emit ct::op::cast");
   };
   /// Refused: keys or values whose shape does not fit the queries and the numbers of heads. `expected` and `got`: the
   /// numbers of dimensions if they differ, otherwise the innermost extents that differ.
@@ -148,8 +146,7 @@ struct attention {
     if (kv_heads < 1 || o.heads % kv_heads != 0)
       return inferred::failure<key_value_heads_do_not_divide_the_heads>(o.heads, kv_heads);
     for (int i : {1, 2})
-      if (in[i].type != in[0].type)
-        return inferred::failure<keys_or_values_of_another_type>(size_of(in[0].type), size_of(in[i].type));
+      if (in[i].type != in[0].type) return inferred::failure<keys_or_values_of_another_type>(0, 0);
     auto const expected_shape = s.with_features(width / o.heads * kv_heads);
     for (int i : {1, 2})
       if (auto const refusal = needs_one_shape({in[i].type, expected_shape}, in[i]); refusal.reason != why::nothing)

@@ -11,8 +11,8 @@ struct squared_norm_options {
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
-/// The cost of `sums` sums of squares, together over all elements of one tensor. The default rule would count an
-/// operation for each element of the output, which is not one of the tensor's.
+/// The cost of `sums` sums of squares, together over all elements of one tensor. The default rule counts the output's
+/// elements, not the tensor's.
 constexpr cost cost_of_squares(operand_type const& tensor, std::int64_t sums) {
   auto const elements = static_cast<double>(tensor.shape.elements());
   return {.flops = 2 * elements,

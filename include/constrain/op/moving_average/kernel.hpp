@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// decay * average + (1 - decay) * weight for one element. If the scale is 0, the average keeps its value. The decay of
-/// update number 1, which copies the weight, is 0; that of later updates is the hyperparameter `decay`.
+/// decay * average + (1 - decay) * weight for one element. If the scale is 0, the average keeps its value. The decay is
+/// 0 in update number 1, which copies the weight, and the hyperparameter `decay` in later updates.
 template <class optimizer, class stored> struct next_average {
   double const* norm_and_scale; // [norm, scale]
   op::step_hyperparameters<optimizer, stored> const* hyper;

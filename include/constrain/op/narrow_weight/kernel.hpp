@@ -94,12 +94,11 @@ template <class device> struct kernel<op::compensated_sum, device> {
   }
 };
 
-/// x - bf16(x) for one element, or 0 where bf16(x) is infinite.
+/// x - bf16(x) for one element, or 0 where bf16(x) is not finite.
 struct rounding_error_of {
   CT_HOST_DEVICE float operator()(float x) const {
     auto const rounded = static_cast<float>(bfloat16(x));
-    constexpr auto infinity = math::infinity<float>;
-    return rounded == infinity || rounded == -infinity ? 0.0f : x - rounded;
+    return math::finite(rounded) ? x - rounded : 0;
   }
 };
 

@@ -37,7 +37,7 @@ struct compensated_sum {
 };
 
 /// The error of rounding x (fp32) to the nearest bf16 value: x - bf16(x), element by element, in fp32. 0 where bf16(x)
-/// is infinite: with an infinite error, the next sum of weight and compensation would be NaN.
+/// is not finite: with an infinite error, the next sum of weight and compensation would be NaN.
 struct rounding_error {
   static constexpr char const* name = "rounding_error";
   static constexpr char const* layouts = "* -> *";
