@@ -91,7 +91,8 @@ void check_case(std::int64_t tokens, int number, int width, int type) {
 } // namespace
 
 // With CONSTRAIN_EXHAUSTIVE, every number of tokens from its value to 257 in all 8 cases; nine consecutive numbers have
-// each case in all widths and types. Sanitizers check one case for each number of tokens; 72 consecutive numbers have all.
+// each case in all widths and types. Sanitizers check one case for each number of tokens; 72 consecutive numbers have
+// all.
 TEST_CASE("flash attention of every number of tokens") {
   auto const* const first = std::getenv("CONSTRAIN_EXHAUSTIVE");
   if (first == nullptr) return;
