@@ -43,7 +43,7 @@ template <class real, class stored>
 }
 
 /// Transposes a square matrix in registers, whose rows are row[0], row[1], ...: swaps the off-diagonal blocks of half
-/// its size, then of a quarter, down to single elements. `half`: half the number of rows.
+/// its size, then of a quarter, down to single elements. Callers pass half the number of rows as `half`.
 template <int half, class vector, int... lane>
 inline void transpose_registers(vector* row, std::integer_sequence<int, lane...> lanes) {
   constexpr int count = sizeof...(lane);
@@ -119,7 +119,7 @@ struct gemm_panel_split {
   static constexpr gemm_panel_split of_height(std::int64_t extent, std::int64_t height) {
     return {(extent - 1) / height + 1, height, 0};
   }
-  /// The index of the first row of a panel; for `count`, the end of a complete last panel.
+  /// The index of the first row of a panel; for panel `count`, the number of rows if the last panel were complete.
   constexpr std::int64_t begin(std::int64_t panel) const { return panel * height + std::min(panel, taller); }
 };
 
@@ -148,7 +148,8 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
       }
   };
   if constexpr (along_extent) {
-    // Reads 8 rows at a time: with more rows, several could map to one cache set, and a page holds only a few rows.
+    // Packs 8 k of every panel, then the next 8 k. The source has one row per k. Of more rows, several could map to one
+    // cache set, and a page holds only a few rows.
     constexpr std::int64_t block = 8 / elements;
     for (std::int64_t begin = 0; begin < depth; begin += block)
       for (std::int64_t panel = 0; panel < panels.count; ++panel) {

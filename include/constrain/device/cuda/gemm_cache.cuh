@@ -66,7 +66,8 @@ using cublas_layout = cublas_descriptor<cublasLtMatrixLayout_t, cublasLtMatrixLa
 using cublas_operation = cublas_descriptor<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using cublas_preference = cublas_descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-/// A prepared cuBLASLt GEMM. cuBLASLt is column-major, so the operands are swapped: C^T = op(B)^T op(A)^T.
+/// A prepared cuBLASLt GEMM. Matrices of cuBLASLt are column-major by default, so the operands are swapped:
+/// C^T = op(B)^T op(A)^T.
 class cuda_gemm {
 public:
   static constexpr int max_choices = 8; // `choice` must be below this number
@@ -103,7 +104,7 @@ public:
     int count = 0;
     auto const status =
         cublasLtMatmulAlgoGetHeuristic(handle, operation_, b_, a_, c_, c_, preference, choice + 1, candidates, &count);
-    cublas_check(count > 0 ? status : CUBLAS_STATUS_NOT_SUPPORTED, what);
+    cublas_check(count == 0 && status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status, what);
     exists_ = count > choice;
     algorithm_ = candidates[choice].algo;
   }
@@ -112,8 +113,9 @@ public:
   cuda_gemm(cuda_gemm const&) = delete;
   cuda_gemm& operator=(cuda_gemm const&) = delete;
 
-  /// Runs the GEMM on device pointers. `adds`: as in `gemm_shape`. `bias`: null if the GEMM was prepared without one.
-  /// `workspace`: `gemm_workspace` bytes, at a multiple of 256. Throws `error` if cuBLASLt fails.
+  /// Enqueues the GEMM on `stream`; a, b, c and `bias` are device pointers. `adds`: as in `gemm_shape`. `bias`: null if
+  /// the GEMM was prepared without one. `workspace`: `gemm_workspace` bytes, at a multiple of 256. Throws `error` if
+  /// cuBLASLt fails.
   void run(cublasLtHandle_t handle, void const* a, void const* b, void* c, bool adds, void const* bias,
            std::byte* workspace, cudaStream_t stream) const {
     if (bias != nullptr)
@@ -132,7 +134,7 @@ private:
   /// Lets the GEMM add a bias.
   void set_bias(gemm_shape const& s, std::string const& what) {
     auto const epilogue = static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS);
-    // The heuristic assumes that every bias has the alignment of this address.
+    // Not a real address: the heuristic reads only its alignment, and assumes it for every bias.
     auto const* const bias = reinterpret_cast<void const*>(static_cast<std::uintptr_t>(s.bias_alignment));
     cublas_check(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
                  what);

@@ -10,8 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Whether an optimizer's `state_signed` has one value per field of the state, or the optimizer has no `state_signed`
-/// or no `state`.
+/// False if an optimizer with a `state` has a `state_signed` whose length is not the number of fields of the state.
 template <class optimizer> constexpr bool has_sign_per_field() {
   if constexpr (requires {
                   optimizer::state_signed;
@@ -50,8 +49,7 @@ private:
 /// Options of `quantized_update`.
 struct quantized_update_options {
   bool decays = false;       // whether weight decay applies to the parameter
-  std::int64_t elements = 0; // elements of one full tensor (used_elements.hpp): of one layer, if layers are stacked,
-                             // and of this rank's range, if a tensor group divides the parameter
+  std::int64_t elements = 0; // elements of one full tensor (used_elements.hpp): of one layer, if layers are stacked
 };
 
 /// The update of one parameter, element by element, with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via
