@@ -75,18 +75,6 @@ using small_llama = ct::task<
         .layers = 1, .heads = 4, .key_value_heads = 2, .width = 128, .hidden = 256, .vocabulary = 256, .context = 64},
     ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
-// In 16-bit precisions, these kernels access elements of fp32 beside packs of 8 elements of 16 bits: what a cast reads,
-// weights of norms, rows of an embedding's gradient, and rotary tables. A thread accesses its 8 fp32 elements in two
-// requests, and each of both touches all sectors. (With packs of 4, it would not; then the accesses to elements of 16
-// bits have 8 bytes.) The limits are what was counted.
-std::map<std::string, double> const with_fp32_beside_16_bits{{"cast_kernel", 1.67},
-                                                             {"elements_kernel", 1.12},
-                                                             {"embedding_gradient_kernel", 1.75},
-                                                             {"held_layer_norm_gradient_kernel", 1.51},
-                                                             {"layer_norm_kernel", 1.57},
-                                                             {"rms_norm_kernel", 1.40},
-                                                             {"rms_norm_gradient_kernel", 1.36}};
-
 /// The cost of the sums of the columns of a matrix [64, columns], read by n elements.
 template <int n, class real> void check_column_sums(std::int64_t columns) {
   planted::stream const on;
@@ -138,10 +126,14 @@ TEST_CASE("the counts of planted accesses") {
   CHECK(spread.cost == dense.cost + 4); // one for each turn
 }
 
+// round_stochastically (precision::pure_bf16) is not counted: a thread draws the bits of 8 consecutive elements at once,
+// so that it loads 8 of fp32 in two requests, each of which touches the sectors of both.
 TEST_CASE("memory accesses of a step") {
   on_host::count_accesses();
   count_step<small_gpt, ct::precision::bf16>({.clip_norm = 1, .dropout = 0.1});
   count_step<small_llama, ct::precision::fp16, ct::optimizer::quantized<ct::optimizer::adamw>>({});
+  count_step<small_gpt, ct::precision::bf16, ct::optimizer::muon<>>({});
+  count_step<small_gpt, ct::precision::bf16, ct::optimizer::states_in<ct::dtype::bf16, ct::optimizer::lion>>({});
   for (auto const& place : on_host::counted_accesses()) {
     CAPTURE(place.kernel);
     CAPTURE(place.is_shared);
@@ -152,8 +144,7 @@ TEST_CASE("memory accesses of a step") {
     if (place.is_shared && is_exact) CHECK(place.totals.cost == place.totals.least);
     // One value that all threads read may cross the border of two sectors.
     bool const is_one_value = place.totals.least == place.totals.requests;
-    if (!place.is_shared && !is_one_value && !with_fp32_beside_16_bits.contains(place.kernel))
-      CHECK(place.totals.ratio() <= 1.1);
+    if (!place.is_shared && !is_one_value) CHECK(place.totals.ratio() <= 1.1);
   }
   auto const global = by_kernel(false), shared = by_kernel(true);
   CHECK(global.size() >= 20);
@@ -162,8 +153,7 @@ TEST_CASE("memory accesses of a step") {
   print("shared memory", "transactions", shared);
   for (auto const& [kernel, t] : global) {
     CAPTURE(kernel);
-    auto const found = with_fp32_beside_16_bits.find(kernel);
-    CHECK(t.ratio() <= (found == with_fp32_beside_16_bits.end() ? 1.1 : found->second));
+    CHECK(t.ratio() <= 1.1);
   }
   CHECK(shared.at("embedding_gradient_kernel").ratio() <= 1.01);
 }

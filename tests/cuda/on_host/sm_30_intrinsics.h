@@ -29,6 +29,10 @@ inline int __any_sync(unsigned mask, int x) {
     if ((mask >> lane & 1u) != 0) any |= on_host::take_from_lane(mask, x, lane) != 0;
   return any ? 1 : 0;
 }
-inline void __syncwarp(unsigned mask = 0xFFFFFFFF) {
-  on_host::take_from_lane(mask, 0, static_cast<int>(threadIdx.x % 32), true);
-}
+inline void __syncwarp(unsigned mask = 0xFFFFFFFF) { on_host::exchanged<int>(mask, 0, true); }
+
+/// What ptx_twins.cuh makes of shuffles where it is compiled for a device.
+template <class T> class lane_values : public on_host::exchanged<T> {
+public:
+  explicit lane_values(T const& mine) : on_host::exchanged<T>(0xFFFFFFFF, mine) {}
+};

@@ -5,6 +5,7 @@
 #include "constrain/base/variant.hpp"
 #include "constrain/device/cuda/ptx.cuh"
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -58,24 +59,27 @@ template <int bytes> __device__ void store_words(void const* from, void* to) {
 
 } // namespace detail
 
-/// The number of elements in 16 bytes.
-template <class T> inline constexpr int pack_of = 16 / static_cast<int>(sizeof(T));
+/// The number of elements of a pack in a kernel that accesses arrays of the types `T`: those in 16 bytes of the widest.
+/// Then a warp accesses contiguous memory in every array. With more elements, a lane would access the widest type in
+/// several parts, and each access of the warp would touch the sectors of all parts.
+template <class... T> inline constexpr int pack_of = 16 / static_cast<int>(std::max({sizeof(T)...}));
 
 /// Whether all arrays begin at multiples of 16 bytes.
 template <class... pointers> CT_HOST_DEVICE bool are_aligned(pointers const*... arrays) {
   return ((reinterpret_cast<std::uintptr_t>(arrays) % 16 == 0) && ...);
 }
-/// Whether kernels may access contiguous rows of `columns` elements in packs of `pack_of<T>` elements: whether a row
-/// consists of complete packs, and every array begins at a multiple of 16 bytes.
-template <class T, class... pointers> bool takes_packs(std::int64_t columns, pointers const*... arrays) {
-  return columns % pack_of<T> == 0 && are_aligned(arrays...);
+/// Whether kernels may access contiguous rows of `columns` elements in packs of n: whether a row consists of complete
+/// packs, and every array begins at a multiple of 16 bytes.
+template <int n, class... pointers> bool takes_packs(std::int64_t columns, pointers const*... arrays) {
+  return columns % n == 0 && are_aligned(arrays...);
 }
 
 /// Calls f(std::integral_constant<int, n>{}), where n is the number of elements per access to contiguous rows of
-/// `columns` elements in these arrays: pack_of<T> if they take packs (takes_packs), else 1.
-template <class T, class function, class... pointers>
-void with_packs(std::int64_t columns, function const& f, pointers const*... arrays) {
-  if (takes_packs<T>(columns, arrays...)) f(std::integral_constant<int, pack_of<T>>{});
+/// `columns` elements in these arrays: `pack_of` their types if they take such packs (takes_packs), else 1.
+template <class function, class... types>
+void with_packs(std::int64_t columns, function const& f, types const*... arrays) {
+  constexpr int n = pack_of<types...>;
+  if (takes_packs<n>(columns, arrays...)) f(std::integral_constant<int, n>{});
   else f(std::integral_constant<int, 1>{});
 }
 

@@ -19,6 +19,29 @@ inline constexpr unsigned all_lanes = 0xFFFFFFFF;
 /// This thread's index in its warp.
 __device__ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
+#if defined(__CUDACC__)
+/// The values that the lanes of a warp give in one call, a multiple of 4 bytes each. A lane reads those of any lane;
+/// all lanes must read together.
+template <class T> class lane_values {
+public:
+  __device__ explicit lane_values(T const& mine) : mine_(mine) {}
+  /// The value of lane `lane`, which may differ between the lanes.
+  __device__ T operator[](int lane) const {
+    static_assert(sizeof(T) % 4 == 0);
+    T result;
+    for (int i = 0; i < static_cast<int>(sizeof(T)) / 4; ++i)
+      reinterpret_cast<std::uint32_t*>(&result)[i] =
+          __shfl_sync(all_lanes, reinterpret_cast<std::uint32_t const*>(&mine_)[i], lane);
+    return result;
+  }
+
+private:
+  T mine_;
+};
+#else
+using ::lane_values; // of the header that has the shuffles: there, lanes meet once for all values
+#endif
+
 /// One of the two 16-bit elements of type `real` in a register, as a float: the lower one if `half` is 0, the upper one
 /// if it is 1.
 template <class real> __device__ inline float element(std::uint32_t pair, int half) {
@@ -35,32 +58,27 @@ template <class real> __device__ inline std::uint32_t pair_of(float low, float h
 /// ldmatrix .x4. `row`: lane i passes the address of row i % 8 of matrix i / 8. A row has 8 elements of 16 bits. to[j]
 /// receives the elements in row lane / 4 and columns 2 (lane % 4) and 2 (lane % 4) + 1 of matrix j.
 __device__ inline void load_matrices(std::uint32_t (&to)[4], void const* row) {
-  auto const address = reinterpret_cast<unsigned long long>(row);
-  for (int j = 0; j < 4; ++j) {
-    auto const from = __shfl_sync(all_lanes, address, 8 * j + lane() / 4);
-    to[j] = reinterpret_cast<std::uint32_t const*>(from)[lane() % 4];
-  }
+  lane_values const rows(row);
+  for (int j = 0; j < 4; ++j) to[j] = static_cast<std::uint32_t const*>(rows[8 * j + lane() / 4])[lane() % 4];
 }
 
 /// ldmatrix .x4.trans: like load_matrices, but loads the transposed matrices. to[j] receives the elements in rows
 /// 2 (lane % 4) and 2 (lane % 4) + 1 and column lane / 4 of matrix j.
 __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void const* row) {
-  auto const address = reinterpret_cast<unsigned long long>(row);
+  lane_values const rows(row);
   for (int j = 0; j < 4; ++j) {
     to[j] = 0;
     for (int half = 0; half < 2; ++half) {
-      auto const from = __shfl_sync(all_lanes, address, 8 * j + 2 * (lane() % 4) + half);
-      to[j] |= static_cast<std::uint32_t>(reinterpret_cast<std::uint16_t const*>(from)[lane() / 4]) << (16 * half);
+      auto const* const from = static_cast<std::uint16_t const*>(rows[8 * j + 2 * (lane() % 4) + half]);
+      to[j] |= static_cast<std::uint32_t>(from[lane() / 4]) << (16 * half);
     }
   }
 }
 
-/// Copies the registers x and y of lane `from` to to_x and to_y, with one shuffle.
-__device__ inline void copy_from_lane(std::uint32_t& to_x, std::uint32_t& to_y, std::uint32_t x, std::uint32_t y,
-                                      int from) {
-  auto const packed = __shfl_sync(all_lanes, x | static_cast<unsigned long long>(y) << 32, from);
-  to_x = static_cast<std::uint32_t>(packed), to_y = static_cast<std::uint32_t>(packed >> 32);
-}
+/// What a lane holds of A and B in multiply_add.
+struct fragments {
+  std::uint32_t a[4], b[2];
+};
 
 /// mma.m16n8k16: D += A B, with A [16, 16] and B [16, 8] of type `real` (bfloat16 or float16), and D [16, 8] in fp32.
 /// With g = lane / 4 and t = lane % 4, a lane holds these elements:
@@ -72,16 +90,21 @@ __device__ inline void copy_from_lane(std::uint32_t& to_x, std::uint32_t& to_y, 
 template <class real>
 __device__ void multiply_add(float (&d)[4], std::uint32_t const (&a)[4], std::uint32_t const (&b)[2]) {
   int const g = lane() / 4, t = lane() % 4;
+  lane_values const all(fragments{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
   std::uint32_t rows[2][8], columns[2][8]; // the two rows of A and the two columns of B, in pairs of elements
   for (int source = 0; source < 4; ++source)
     for (int i = 0; i < 2; ++i) {
-      copy_from_lane(rows[0][source + 4 * i], rows[1][source + 4 * i], a[2 * i], a[2 * i + 1], 4 * g + source);
-      copy_from_lane(columns[i][source], columns[i][source + 4], b[0], b[1], 4 * (2 * t + i) + source);
+      auto const of_row = all[4 * g + source], of_column = all[4 * (2 * t + i) + source];
+      rows[0][source + 4 * i] = of_row.a[2 * i], rows[1][source + 4 * i] = of_row.a[2 * i + 1];
+      columns[i][source] = of_column.b[0], columns[i][source + 4] = of_column.b[1];
     }
-  for (int pair = 0; pair < 8; ++pair)
-    for (int i = 0; i < 4; ++i)
+  for (int i = 0; i < 4; ++i) {
+    float sum = d[i];
+    for (int pair = 0; pair < 8; ++pair)
       for (int half = 0; half < 2; ++half)
-        d[i] += element<real>(rows[i / 2][pair], half) * element<real>(columns[i % 2][pair], half);
+        sum += element<real>(rows[i / 2][pair], half) * element<real>(columns[i % 2][pair], half);
+    d[i] = sum;
+  }
 }
 
 } // namespace constrain::ptx::twin

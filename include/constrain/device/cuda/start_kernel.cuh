@@ -7,8 +7,6 @@
 #include "constrain/device/cuda/tiles.hpp"
 #include "constrain/device/kernel_needs.hpp"
 
-#include <algorithm>
-
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The default number of threads per block.
@@ -81,7 +79,7 @@ void map_elements(cuda<architecture>, call const& c, std::int64_t count, functio
   auto const launch = [&](std::int64_t packs, auto* kernel) {
     cuda_launch(*c.parameters.context, dim3(blocks_for(packs, cuda_threads)), cuda_threads, kernel, count, f, y, x...);
   };
-  constexpr int n = std::max({pack_of<to>, pack_of<from>...});
+  constexpr int n = pack_of<to, from...>;
   if (are_aligned(y, x...)) launch((count + n - 1) / n, &map_kernel<n, function, to, from...>);
   else launch(count, &map_kernel<1, function, to, from...>);
 }

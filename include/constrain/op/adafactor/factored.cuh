@@ -239,8 +239,8 @@ private:
                                                 row_factor,
                                                 reinterpret_cast<detail::adafactor_rates*>(row_factor + e.all_rows())};
     auto& context = *c.parameters.context;
-    if (takes_packs<real>(e.columns, gradient.data, factor.data, elements.weight, elements.average, elements.new_weight,
-                          elements.new_average))
+    if (takes_packs<pack_of<real>>(e.columns, gradient.data, factor.data, elements.weight, elements.average,
+                                   elements.new_weight, elements.new_average))
       detail::run_adafactor_factored<pack_of<real>, first_moment>(context, e, arrays);
     else detail::run_adafactor_factored<1, first_moment>(context, e, arrays);
   }

@@ -4,7 +4,6 @@
 #include "constrain/device/cuda/start_kernel.cuh"
 #include "constrain/op/cast/kernel.hpp"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -67,7 +66,7 @@ template <class architecture> struct kernel<op::cast, cuda<architecture>> {
     bool aligned = true;
     for (int i = 0; i < tensors.count; ++i)
       aligned = aligned && are_aligned(tensors.entries[i].x, tensors.entries[i].y);
-    if (aligned) start<std::max(pack_of<from>, pack_of<to>)>(context, tensors);
+    if (aligned) start<pack_of<from, to>>(context, tensors);
     else start<1>(context, tensors);
   }
 

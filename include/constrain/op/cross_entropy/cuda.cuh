@@ -174,14 +174,14 @@ void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labe
   };
   constexpr int pack =
       sizeof(stored) < 8 ? pack_of<stored> : 1; // in fp64, the registers do not suffice for two calls of exp
-  if (packs && takes_packs<stored>(stride, logits.data)) call_with(std::integral_constant<int, pack>{});
+  if (packs && takes_packs<pack_of<stored>>(stride, logits.data)) call_with(std::integral_constant<int, pack>{});
   else call_with(std::integral_constant<int, 1>{});
 }
 /// Calls f(rows) with the rows of logits for a kernel that writes dlogits.
 template <class stored, class function>
 void with_gradient_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
                         cross_entropy_options const& options, tensor<stored> dlogits, function const& f) {
-  with_loss_rows(logits, labels, options, takes_packs<stored>(dlogits.row_stride(), dlogits.data), f);
+  with_loss_rows(logits, labels, options, takes_packs<pack_of<stored>>(dlogits.row_stride(), dlogits.data), f);
 }
 
 /// Computes the loss, the logsumexp of each row, and the loss of each row. If `c` adds to output 0, the loss is added

@@ -69,8 +69,8 @@ template <class stored> struct dropout_argument {
             static_cast<float>(*probability),
             static_cast<arithmetic<stored>>(*probability == 0 ? 1 : 1 / (1 - *probability))};
   }
-  /// Whether each pack of 16 bytes lies within one sample. A kernel that accesses packs also needs aligned arrays.
-  bool takes_packs() const { return sample_elements % pack_of<stored> == 0; }
+  /// Whether each pack of n elements lies within one sample. A kernel that accesses packs also needs aligned arrays.
+  template <int n> bool takes_packs() const { return sample_elements % n == 0; }
 
 private:
   static std::int64_t elements_per_sample(tensor<stored const> x) {
@@ -112,7 +112,7 @@ void run_dropout(call const& c, stored const* residual, tensor<stored const> x, 
                 residual, x.data, y.data);
   };
   constexpr int n = pack_of<stored>;
-  if (argument.takes_packs() && are_aligned(residual, x.data, y.data))
+  if (argument.template takes_packs<n>() && are_aligned(residual, x.data, y.data))
     launch(y.count / n, &dropout_kernel<n, adds, stored>);
   else launch(y.count, &dropout_kernel<1, adds, stored>);
 }
@@ -166,8 +166,9 @@ template <class architecture> struct kernel<op::dropout_bias_gradient, cuda<arch
       sum_columns<n>(c, dropout_packs<n, stored>{argument, dy.data, dx.data, dx.features()}, dx.rows(), dx.features(),
                      dbias, c.add_to(1));
     };
-    if (argument.takes_packs() && takes_packs<stored>(dx.features(), dy.data, dx.data))
-      sum(std::integral_constant<int, pack_of<stored>>{});
+    constexpr int pack = pack_of<stored>;
+    if (argument.template takes_packs<pack>() && takes_packs<pack>(dx.features(), dy.data, dx.data))
+      sum(std::integral_constant<int, pack>{});
     else sum(std::integral_constant<int, 1>{});
   }
 };

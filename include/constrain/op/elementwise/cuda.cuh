@@ -69,7 +69,7 @@ private:
       gradient_packs<n, functor, stored, sizeof...(inputs)> const packs{{inputs...}, dx.data, dx.features()};
       sum_columns<n>(c, packs, dx.rows(), dx.features(), dbias, c.add_to(1));
     };
-    with_packs<stored>(dx.features(), sum, dx.data, inputs...);
+    with_packs(dx.features(), sum, dx.data, inputs...);
   }
 };
 

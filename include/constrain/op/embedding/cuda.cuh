@@ -26,11 +26,14 @@ template <class architecture> struct kernel<op::embedding_gradient, cuda<archite
     auto const width = dy.features();
     detail::token_buckets const buckets(tokens.data, tokens.count, dtable.count / width);
     auto const launch = [&]<int n>(std::integral_constant<int, n>) {
-      dim3 const blocks(1u << buckets.bits, static_cast<unsigned>((width + 32 * n - 1) / (32 * n)));
-      cuda_launch(context, blocks, cuda_threads, embedding_gradient_kernel<n, stored, accumulate>, dy.data, buckets,
-                  width, dtable.data);
+      // With 16-bit elements, two packs, so that a block reads the tokens for 256 columns.
+      constexpr int packs = n == 1 ? 1 : static_cast<int>(sizeof(accumulate) / sizeof(stored));
+      constexpr int columns = detail::embedding_columns<n, packs>;
+      dim3 const blocks(1u << buckets.bits, static_cast<unsigned>((width + columns - 1) / columns));
+      cuda_launch(context, blocks, cuda_threads, embedding_gradient_kernel<n, packs, stored, accumulate>, dy.data,
+                  buckets, width, dtable.data);
     };
-    with_packs<stored>(width, launch, dy.data, dtable.data);
+    with_packs(width, launch, dy.data, dtable.data);
   }
 };
 

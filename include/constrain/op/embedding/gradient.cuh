@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/device/cuda/held_row.cuh"
 #include "constrain/device/cuda/reduce.cuh"
 
 #include <sm_30_intrinsics.h>
@@ -95,39 +96,51 @@ struct embedding_matches {
   __device__ int position(int match) const { return static_cast<int>(encoded[match] % embedding_round); }
 };
 
-/// Adds the rows of dy for one token in a round to the token's row of dtable. All lanes of one warp must take part,
-/// with n columns per lane. `match`: index of the token's first match. `count`: the number of matches. `dy`: the lane's
-/// columns of the round's first row. `width`: elements of a row. `to`: the lane's columns of the row of dtable. Lanes
-/// beyond the last column (`stores` is false) get the addresses of other columns.
-template <int n, class stored, class accumulate>
+/// The columns that a block handles: `packs` packs of n in each lane of a warp.
+template <int n, int packs> inline constexpr int embedding_columns = 32 * n* packs;
+
+/// Adds the rows of dy for one token in a round to the token's row of dtable. All lanes of one warp must take part; a
+/// lane adds the columns of a `held_row`. `match`: index of the token's first match. `count`: the number of matches.
+/// `dy`: the block's columns of the round's first row. `width`: elements of a row. `to`: the block's columns of the row
+/// of dtable. `columns`: how many there are, a multiple of n, at most embedding_columns<n, packs>.
+template <int n, int packs, class stored, class accumulate>
 __device__ void add_rows_of_token(embedding_matches const& matches, int match, int count, stored const* dy,
-                                  std::int64_t width, accumulate* to, bool stores) {
+                                  std::int64_t width, accumulate* to, int columns) {
   constexpr int loads_in_flight = 4;
-  accumulate sums[n], values[n];
-  load_pack(to, sums);
+  using held = held_row<n, packs, stored>;
+  accumulate sums[packs][n], values[n];
+  CT_UNROLL
+  for (int p = 0; p < packs; ++p)
+    if (held::column(p) < columns) load_pack(to + held::column(p), sums[p]);
   CT_KEEP_LOOP
   for (int group_begin = match / 32 * 32; group_begin < count; group_begin += 32) {
     auto mask = matches.mask_of_token(matches.token(match), group_begin, count);
     CT_KEEP_LOOP
     while (mask != 0) {
-      stored_pack<n, stored> rows[loads_in_flight];
+      held rows[loads_in_flight];
       int const remaining = count_bits(mask);
       CT_UNROLL
       for (int k = 0; k < loads_in_flight; ++k)
         if (k < remaining) {
-          rows[k] = load_stored<n>(dy + matches.position(group_begin + lowest_bit(mask)) * width);
+          rows[k].load(dy + matches.position(group_begin + lowest_bit(mask)) * width, columns);
           mask &= mask - 1;
         }
       CT_UNROLL
       for (int k = 0; k < loads_in_flight; ++k)
         if (k < remaining) {
-          rows[k].unpack(values);
           CT_UNROLL
-          for (int j = 0; j < n; ++j) sums[j] += values[j];
+          for (int p = 0; p < packs; ++p) {
+            if (held::column(p) >= columns) continue;
+            rows[k].pack[p].unpack(values);
+            CT_UNROLL
+            for (int j = 0; j < n; ++j) sums[p][j] += values[j];
+          }
         }
     }
   }
-  if (stores) store_pack(sums, to);
+  CT_UNROLL
+  for (int p = 0; p < packs; ++p)
+    if (held::column(p) < columns) store_pack(sums[p], to + held::column(p));
 }
 
 /// Like add_rows_of_token, but with one column per thread, for a token with many rows. All warps of the block must take
@@ -156,20 +169,20 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 
 } // namespace detail
 
-// dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and 32 n
-// columns; n must divide `width`. The block adds the rows in the order of the positions, without atomics, so that all
+// dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and
+// embedding_columns<n, packs> columns; n must divide `width`. The block adds the rows in the order of the positions, without atomics, so that all
 // runs give bit-identical results. One warp adds the rows of a token; if a round has more than `max_warp_rows` rows of
 // the token, the block adds them, with one thread per column.
-template <int n, class stored, class accumulate>
+template <int n, int packs, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_buckets buckets, std::int64_t width, accumulate* dtable) {
   __shared__ detail::embedding_matches matches;
   int const lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  auto const first_column = static_cast<std::int64_t>(blockIdx.y) * 32 * n;
-  bool const has_columns = first_column + lane * n < width;
-  auto const column = has_columns ? first_column + lane * n : first_column;
-  auto const table_address = [&](unsigned token, std::int64_t table_column) {
-    return dtable + ((static_cast<std::int64_t>(token) << buckets.bits) + blockIdx.x) * width + table_column;
+  constexpr int block_columns = detail::embedding_columns<n, packs>;
+  auto const first_column = static_cast<std::int64_t>(blockIdx.y) * block_columns;
+  int const columns = width - first_column < block_columns ? static_cast<int>(width - first_column) : block_columns;
+  auto const row_of_token = [&](unsigned token) {
+    return dtable + ((static_cast<std::int64_t>(token) << buckets.bits) + blockIdx.x) * width + first_column;
   };
   int parity = 0;
   for (std::int64_t round_begin = 0; round_begin < buckets.positions;
@@ -177,7 +190,7 @@ static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 
     int const count = matches.find(buckets, blockIdx.x, round_begin, parity);
     if (count == 0) continue;
     __syncthreads();
-    stored const* const rows = dy + round_begin * width;
+    stored const* const rows = dy + round_begin * width + first_column;
     int frequent_count = 0;
     CT_KEEP_LOOP
     for (int match = 0; match < count; ++match) {
@@ -192,20 +205,19 @@ static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 
       }
       if (first != match) continue;
       if (total <= detail::max_warp_rows)
-        detail::add_rows_of_token<n>(matches, match, count, rows + column, width, table_address(token, column),
-                                     has_columns);
+        detail::add_rows_of_token<n, packs>(matches, match, count, rows, width, row_of_token(token), columns);
       else if (lane == 0) matches.first_of_frequent[warp][frequent_count] = match;
       frequent_count += total > detail::max_warp_rows ? 1 : 0;
     }
     if (lane == 0) matches.frequent_count[warp] = frequent_count;
     __syncthreads();
-    bool const has_column = threadIdx.x < 32 * n && first_column + threadIdx.x < width;
-    auto const thread_column = has_column ? first_column + threadIdx.x : first_column;
+    int const thread = static_cast<int>(threadIdx.x);
+    int const column = thread < columns ? thread : 0;
     for (int w = 0; w < detail::embedding_warps; ++w)
       for (int k = 0; k < matches.frequent_count[w]; ++k) {
         int const match = matches.first_of_frequent[w][k];
-        detail::add_many_rows(matches, match, count, rows + thread_column, width,
-                              table_address(matches.token(match), thread_column), has_column);
+        detail::add_many_rows(matches, match, count, rows + column, width, row_of_token(matches.token(match)) + column,
+                              thread < columns);
       }
     __syncthreads(); // the next round overwrites the matches
   }

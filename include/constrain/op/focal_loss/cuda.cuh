@@ -96,7 +96,7 @@ template <class architecture> struct kernel<op::focal_loss_gradient, cuda<archit
       cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(labels.count)), cuda_threads, kernel, logits.data,
                   labels.data, row_log_sum_exp.data, factors, dlogits.data, classes);
     };
-    if (takes_packs<stored>(classes, logits.data, dlogits.data))
+    if (takes_packs<pack_of<stored>>(classes, logits.data, dlogits.data))
       launch(&focal_loss_gradient_kernel<pack_of<stored>, stored, accumulate>);
     else launch(&focal_loss_gradient_kernel<1, stored, accumulate>);
   }

@@ -49,7 +49,7 @@ void gather_rows(cuda<architecture> device, call const& c, stored const* x, tens
     for_elements(device, c, y.count / n,
                  gather_rows_packs<n, stored>{x, rows.data, y.data, width / n, divisor(width / n)});
   };
-  with_packs<stored>(width, launch, x, y.data);
+  with_packs(width, launch, x, y.data);
 }
 
 template <class architecture> struct kernel<op::gather_rows, cuda<architecture>> {
@@ -90,7 +90,7 @@ template <class architecture> struct kernel<op::scatter_rows, cuda<architecture>
         cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(dx.count / width)), cuda_threads,
                     scatter_rows_kernel<n, stored>, dy.data, rows.data, rows.count, width, dx.data);
     };
-    with_packs<stored>(width, launch, dy.data, dx.data);
+    with_packs(width, launch, dy.data, dx.data);
   }
 };
 

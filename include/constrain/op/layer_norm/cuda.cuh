@@ -28,8 +28,8 @@ struct plain_addend {
   /// apply(i, values): replaces `values`, the n consecutive elements that begin at element i of b, with the elements to
   /// add; here, these are the same.
   template <int n, class real> __device__ void apply(std::int64_t, real (&)[n]) const {}
-  /// Whether a kernel may handle the elements in packs of 16 bytes.
-  bool takes_packs() const { return true; }
+  /// Whether a kernel may handle the elements in packs of n.
+  template <int n> bool takes_packs() const { return true; }
 };
 
 /// A row that a warp normalizes, in packs of n elements: in registers, `packs_per_lane` packs per lane, or, if
@@ -74,14 +74,13 @@ template <int n, int packs_per_lane, class addend, class stored, class accumulat
 template <int n, class addend, class stored, class accumulate> struct input_row<n, 0, addend, stored, accumulate> {
   static constexpr bool adds = !std::is_same_v<addend, no_addend>;
 
-  stored const* x;
+  held_row<n, 0, stored> x;
 
   __device__ void load(layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument, std::int64_t row,
                        int width, accumulate& row_sum) {
-    x = (adds ? arrays.sum : arrays.a) + row * width;
-    accumulate values[n];
+    x.load((adds ? arrays.sum : arrays.a) + row * width, width);
     if constexpr (adds) {
-      accumulate addends[n];
+      accumulate values[n], addends[n];
       auto const thread_addend = argument.thread_state();
       for (int i = static_cast<int>(threadIdx.x % 32) * n; i < width; i += 32 * n) {
         load_pack(arrays.a + row * width + i, values), load_pack(arrays.b + row * width + i, addends);
@@ -97,8 +96,7 @@ template <int n, class addend, class stored, class accumulate> struct input_row<
       });
   }
   template <class function> __device__ void for_each_pack(int width, function const& f) const {
-    accumulate values[n];
-    for (int i = static_cast<int>(threadIdx.x % 32) * n; i < width; i += 32 * n) load_pack(x + i, values), f(i, values);
+    x.for_each_pack(width, f);
   }
 };
 
@@ -216,8 +214,7 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 namespace detail {
 
 /// Launches layer_norm_kernel with `arrays` and the addend `argument`. If weight, bias and every row of a, b, sum and y
-/// begin at multiples of 16 bytes, and the addend takes packs, the kernel accesses packs of 16 bytes, and, except in
-/// fp64, holds rows of up to 2048 elements (64 per lane) in registers.
+/// begin at multiples of 16 bytes, and the addend takes packs, the kernel accesses packs, and, except in fp64, holds rows of up to 2048 elements (64 per lane) in registers.
 template <class addend, class stored, class accumulate>
 void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument,
                     tensor<stored> y, double epsilon) {
@@ -226,13 +223,14 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
     cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, arrays, argument, y.rows(), y.features(),
                 static_cast<accumulate>(epsilon));
   };
-  bool packs = takes_packs<stored>(y.features(), arrays.a, arrays.b, arrays.weight, arrays.bias, arrays.sum, arrays.y);
-  if constexpr (!std::is_same_v<addend, no_addend>) packs = packs && argument.takes_packs();
+  constexpr int n = pack_of<stored, accumulate>;
+  bool packs = takes_packs<n>(y.features(), arrays.a, arrays.b, arrays.weight, arrays.bias, arrays.sum, arrays.y);
+  if constexpr (!std::is_same_v<addend, no_addend>) packs = packs && argument.template takes_packs<n>();
   if (packs)
-    with_held_packs<stored, pack_of<stored>, 8, 24, 64>(
-        y.features(), [&]<int packs_per_lane>(std::integral_constant<int, packs_per_lane>) {
-          launch(&layer_norm_kernel<pack_of<stored>, packs_per_lane, addend, stored, accumulate>);
-        });
+    with_held_packs<stored, n, 8, 24, 64>(y.features(),
+                                          [&]<int packs_per_lane>(std::integral_constant<int, packs_per_lane>) {
+                                            launch(&layer_norm_kernel<n, packs_per_lane, addend, stored, accumulate>);
+                                          });
   else launch(&layer_norm_kernel<1, 0, addend, stored, accumulate>);
 }
 
@@ -251,9 +249,9 @@ void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, a
     cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, arrays,
                 row_partition(dx.rows(), parts), columns);
   };
-  constexpr int n = pack_of<stored>;
-  if (takes_packs<stored>(width, arrays.dresidual, arrays.dy, arrays.x, arrays.weight, arrays.dx, arrays.dweight,
-                          arrays.dbias))
+  constexpr int n = pack_of<stored, accumulate>;
+  if (takes_packs<n>(width, arrays.dresidual, arrays.dy, arrays.x, arrays.weight, arrays.dx, arrays.dweight,
+                     arrays.dbias))
     with_held_packs<stored, n, 8, 24, 32>(width, [&]<int packs_per_lane>(std::integral_constant<int, packs_per_lane>) {
       if constexpr (packs_per_lane == 0) launch(&layer_norm_gradient_kernel<n, adds, stored, accumulate>, width);
       else

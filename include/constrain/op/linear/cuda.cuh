@@ -72,7 +72,7 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
                   y.rows(), y.features());
     };
     constexpr int pack = pack_of<stored>;
-    if (takes_packs<stored>(y.features(), bias.data) && takes_packs<stored>(y.row_stride(), y.data))
+    if (takes_packs<pack>(y.features(), bias.data) && takes_packs<pack>(y.row_stride(), y.data))
       launch(pack, &add_bias_kernel<pack, stored, accumulate>);
     else launch(1, &add_bias_kernel<1, stored, accumulate>);
   }
@@ -116,7 +116,7 @@ template <class architecture> struct kernel<op::linear_bias_gradient, cuda<archi
   static void run(call const& c, tensor<stored const> dy, tensor<accumulate> dbias) {
     constexpr int pack = pack_of<stored>;
     auto const rows = dy.rows(), columns = dy.features(), stride = dy.row_stride();
-    if (columns % pack == 0 && takes_packs<stored>(stride, dy.data))
+    if (columns % pack == 0 && takes_packs<pack>(stride, dy.data))
       sum_columns<pack>(c, elements_of_matrix<pack, stored, accumulate>{dy.data, stride}, rows, columns, dbias,
                         c.add_to(0));
     else

@@ -185,8 +185,8 @@ template <class optimizer, class architecture> struct kernel<op::muon<optimizer>
       cuda_launch(context, grid, cuda_threads, muon_weight_kernel<n, optimizer, real>, arrays, new_weight.data,
                   gemms.rows, gemms.columns, hyper);
     };
-    with_packs<real>(weight.count, launch, gradient.data, weight.data, momentum.data, new_momentum.data, scratch.data,
-                     new_weight.data);
+    with_packs(weight.count, launch, gradient.data, weight.data, momentum.data, new_momentum.data, scratch.data,
+               new_weight.data);
   }
 
 private:
@@ -204,7 +204,7 @@ private:
       cuda_launch(*c.parameters.context, dim3(rows), cuda_threads, muon_polynomial_kernel<n, optimizer, real>, gram,
                   polynomial, gemms.side(), hyper);
     };
-    with_packs<real>(gemms.side(), launch, gram, polynomial);
+    with_packs(gemms.side(), launch, gram, polynomial);
     multiply(transpose::no, transpose::no, gemms.next(), gemms.tall() ? x : polynomial, gemms.tall() ? polynomial : x,
              next);
   }

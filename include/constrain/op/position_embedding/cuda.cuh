@@ -32,7 +32,7 @@ template <class architecture> struct kernel<op::position_embedding, cuda<archite
                    position_embedding_packs<n, stored>{x.data, table.data, y.data, sequence_elements / n,
                                                        divisor(sequence_elements / n)});
     };
-    with_packs<stored>(sequence_elements, start, x.data, table.data, y.data);
+    with_packs(sequence_elements, start, x.data, table.data, y.data);
   }
 };
 
@@ -66,9 +66,8 @@ template <class architecture> struct kernel<op::position_embedding_gradient, cud
                    position_embedding_gradient_packs<n, stored, accumulate>{dy.data, dtable.data, dy.shape().extent[0],
                                                                             sequence_elements, c.add_to(0)});
     };
-    // Not pack_of<stored>: with smaller packs, more threads work on the table.
-    constexpr int n = pack_of<accumulate>;
-    if (dtable.count % n == 0 && takes_packs<accumulate>(sequence_elements, dy.data, dtable.data))
+    constexpr int n = pack_of<stored, accumulate>;
+    if (dtable.count % n == 0 && takes_packs<n>(sequence_elements, dy.data, dtable.data))
       start(std::integral_constant<int, n>{});
     else start(std::integral_constant<int, 1>{});
   }

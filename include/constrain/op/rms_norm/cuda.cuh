@@ -35,28 +35,28 @@ __device__ void add_rms_norm_columns(stored const* dy, stored const* x, accumula
 
 } // namespace detail
 
-// y = rms_norm(x), and the rstd of each row; one warp per row, n elements per access.
-template <int n, class stored, class accumulate>
+// y = rms_norm(x), and the rstd of each row; one warp per row (held_row), n elements per access.
+template <int n, int packs_per_lane, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     rms_norm_kernel(stored const* x, accumulate const* weights, stored* y, accumulate* rstd, std::int64_t rows,
                     std::int64_t width, accumulate epsilon) {
   auto const row = static_cast<std::int64_t>(blockIdx.x) * detail::norm_warps + threadIdx.x / 32;
   if (row >= rows) return;
-  auto const lane = static_cast<std::int64_t>(threadIdx.x % 32) * n;
-  accumulate values[n], squares = 0;
-  for (auto i = lane; i < width; i += 32 * n) {
-    load_pack(x + row * width + i, values);
+  held_row<n, packs_per_lane, stored> held;
+  held.load(x + row * width, static_cast<int>(width));
+  accumulate squares = 0;
+  held.for_each_pack(static_cast<int>(width), [&](int, accumulate const(&values)[n]) {
     CT_UNROLL
     for (int j = 0; j < n; ++j) squares += values[j] * values[j];
-  }
+  });
   accumulate const r = 1 / math::sqrt(warp_sum(squares) / static_cast<accumulate>(width) + epsilon);
-  for (auto i = lane; i < width; i += 32 * n) {
+  held.for_each_pack(static_cast<int>(width), [&](int column, accumulate(&values)[n]) {
     accumulate weight[n];
-    load_pack(x + row * width + i, values), load_pack(weights + i, weight);
+    load_pack(weights + column, weight);
     CT_UNROLL
     for (int j = 0; j < n; ++j) values[j] = values[j] * r * weight[j];
-    store_pack(values, y + row * width + i);
-  }
+    store_pack(values, y + row * width + column);
+  });
   if (threadIdx.x % 32 == 0) rstd[row] = r;
 }
 
@@ -114,9 +114,13 @@ template <class architecture> struct kernel<op::rms_norm, cuda<architecture>> {
       cuda_launch(*c.parameters.context, dim3(blocks), cuda_threads, kernel, x.data, weight.data, y.data, rstd.data,
                   y.rows(), y.features(), static_cast<accumulate>(c.options.epsilon));
     };
-    if (takes_packs<stored>(y.features(), x.data, weight.data, y.data))
-      launch(&rms_norm_kernel<pack_of<stored>, stored, accumulate>);
-    else launch(&rms_norm_kernel<1, stored, accumulate>);
+    constexpr int n = pack_of<stored, accumulate>;
+    if (takes_packs<n>(y.features(), x.data, weight.data, y.data))
+      with_held_packs<stored, n, 8, 24, 64>(y.features(),
+                                            [&]<int packs_per_lane>(std::integral_constant<int, packs_per_lane>) {
+                                              launch(&rms_norm_kernel<n, packs_per_lane, stored, accumulate>);
+                                            });
+    else launch(&rms_norm_kernel<1, 0, stored, accumulate>);
   }
 };
 
@@ -136,8 +140,9 @@ template <class architecture> struct kernel<op::rms_norm_gradient, cuda<architec
       cuda_launch(*c.parameters.context, dim3(static_cast<unsigned>(parts)), cuda_threads, kernel, arrays,
                   row_partition(dx.rows(), parts), width);
     };
-    if (takes_packs<stored>(width, dy.data, x.data, weight.data, dx.data, sums))
-      launch(&rms_norm_gradient_kernel<pack_of<stored>, stored, accumulate>);
+    constexpr int n = pack_of<stored, accumulate>;
+    if (takes_packs<n>(width, dy.data, x.data, weight.data, dx.data, sums))
+      launch(&rms_norm_gradient_kernel<n, stored, accumulate>);
     else launch(&rms_norm_gradient_kernel<1, stored, accumulate>);
     if (stays_in_parts) return;
     detail::parts_array<accumulate, 1> const entries{

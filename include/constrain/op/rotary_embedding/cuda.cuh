@@ -58,7 +58,7 @@ template <class architecture> struct kernel<op::rotary_embedding, cuda<architect
                        heads, tokens, divisor(half / n), divisor(heads), divisor(tokens),
                        c.options.back ? accumulate(-1) : accumulate(1)});
     };
-    constexpr int n = pack_of<stored>;
+    constexpr int n = pack_of<stored, accumulate>;
     bool const uses_packs =
         half % n == 0 && x.row_stride() % n == 0 && y.row_stride() % n == 0 && are_aligned(x.data, table.data, y.data);
     if (uses_packs) start(std::integral_constant<int, n>{});

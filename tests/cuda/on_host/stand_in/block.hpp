@@ -30,7 +30,7 @@ struct block_work {
 /// orders the threads of a block, and nothing orders the blocks of a launch.
 class block {
 public:
-  static block& current() {
+  ON_HOST_UNSEEN static block& current() {
     static block b;
     return b;
   }
@@ -85,14 +85,14 @@ public:
     return some;
   }
   /// Waits until `threads` threads of the block have come. `orders`: what they did before is then seen by all.
-  void meet(meeting& m, std::size_t threads, bool orders) {
+  ON_HOST_UNSEEN void meet(meeting& m, std::size_t threads, bool orders) {
     auto const self = threadIdx;
     auto* const me = fiber::running;
     auto const* const clock = clock_of(m);
     if (orders) release(clock);
     arrive(m, threads);
     me->pause();
-    place(self);
+    threadIdx = self;
     if (orders) acquire(clock);
   }
   /// How many blocks have run, with this one, and the number of threads of this one.
@@ -146,7 +146,6 @@ private:
     dynamic_.reset(work_->dynamic_shared == 0 ? nullptr : new (std::align_val_t{1024}) char[work_->dynamic_shared]);
     if (dynamic_ != nullptr) std::memset(dynamic_.get(), 0xFF, work_->dynamic_shared);
   }
-  ON_HOST_UNSEEN static void place(dim3 const& self) { threadIdx = self; }
   static void place(dim3 const& shape, std::size_t i) {
     auto const n = static_cast<unsigned>(i);
     threadIdx = dim3(n % shape.x, n / shape.x % shape.y, n / (shape.x * shape.y));

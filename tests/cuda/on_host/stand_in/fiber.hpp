@@ -21,8 +21,8 @@ using stack_place = std::jmp_buf;
 using stack_place = void* [5];
 #endif
 
-/// A CUDA thread: a stack of its own, which runs `body` again and again, to the end or to a pause. Without a sanitizer
-/// it begins by way of its own context and changes by jumps, which need no call of the system.
+/// A CUDA thread: a stack of its own, which runs `body` again and again, to the end or to a pause. It begins by way of
+/// its own context, and changes by jumps, which need no call of the system; AddressSanitizer needs those calls.
 class fiber {
 public:
   explicit fiber(void (*body)()) : body_(body) {}
@@ -36,12 +36,7 @@ public:
   [[gnu::noinline]] ON_HOST_UNSEEN void resume() {
     running = this;
     finished = false;
-#if defined(ON_HOST_TSAN)
-    scheduler_self_ = __tsan_get_current_fiber();
-    begin();
-    __tsan_switch_to_fiber(self_, __tsan_switch_to_fiber_no_sync);
-    swapcontext(&scheduler_, &context_);
-#elif defined(ON_HOST_ASAN)
+#if defined(ON_HOST_ASAN)
     void* fake = nullptr;
     begin();
     __sanitizer_start_switch_fiber(&fake, stack_.get(), stack_bytes);
@@ -49,22 +44,20 @@ public:
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #else
     if (ON_HOST_SET(scheduler_) != 0) return;
-    if (started_) jump(place_);
+    scheduler_self_ = known_fiber::running();
+    if (started_) self_.runs_next(), jump(place_);
     begin();
 #endif
   }
   /// From the fiber: back to the scheduler.
   [[gnu::noinline]] ON_HOST_UNSEEN void pause() {
-#if defined(ON_HOST_TSAN)
-    __tsan_switch_to_fiber(scheduler_self_, __tsan_switch_to_fiber_no_sync);
-    swapcontext(&context_, &scheduler_);
-#elif defined(ON_HOST_ASAN)
+#if defined(ON_HOST_ASAN)
     void* fake = nullptr;
     __sanitizer_start_switch_fiber(&fake, scheduler_stack_, scheduler_bytes_);
     swapcontext(&context_, &scheduler_);
     __sanitizer_finish_switch_fiber(fake, &scheduler_stack_, &scheduler_bytes_);
 #else
-    if (ON_HOST_SET(place_) == 0) jump(scheduler_);
+    if (ON_HOST_SET(place_) == 0) scheduler_self_.runs_next(), jump(scheduler_);
 #endif
   }
 
@@ -75,15 +68,16 @@ private:
   static constexpr std::size_t stack_bytes = 128 << 10;
 #endif
 
-  void begin() {
+  ON_HOST_UNSEEN void begin() {
     if (started_) return;
     started_ = true;
     stack_.reset(new char[stack_bytes]); // pages that no thread touches cost nothing
-#if defined(ON_HOST_ASAN) || defined(ON_HOST_TSAN)
+#if defined(ON_HOST_ASAN)
     prepare(context_);
 #else
     ucontext_t context;
     prepare(context);
+    self_.runs_next();
     setcontext(&context);
 #endif
   }
@@ -110,21 +104,18 @@ private:
   void (*body_)();
   std::unique_ptr<char[]> stack_;
   bool started_ = false;
-#if defined(ON_HOST_TSAN)
-  ucontext_t context_{};
-  void* self_ = __tsan_create_fiber(0);
-  static inline void* scheduler_self_ = nullptr;
-  static inline ucontext_t scheduler_;
-#elif defined(ON_HOST_ASAN)
+#if defined(ON_HOST_ASAN)
   ucontext_t context_{};
   static inline ucontext_t scheduler_;
   static inline void const* scheduler_stack_ = nullptr;
   static inline std::size_t scheduler_bytes_ = 0;
 #else
   // A separate function: g++ loses the place if one function sets a place and jumps.
-  [[noreturn, gnu::noinline]] static void jump(stack_place& to) { ON_HOST_JUMP(to); }
+  [[noreturn, gnu::noinline]] ON_HOST_UNSEEN static void jump(stack_place& to) { ON_HOST_JUMP(to); }
   stack_place place_;
   static inline stack_place scheduler_;
+  known_fiber self_ = known_fiber::made();
+  static inline known_fiber scheduler_self_;
 #endif
 };
 
