@@ -126,8 +126,8 @@ TEST_CASE("the counts of planted accesses") {
   CHECK(spread.cost == dense.cost + 4); // one for each turn
 }
 
-// round_stochastically (precision::pure_bf16) is not counted: a thread draws the bits of 8 consecutive elements at once,
-// so that it loads 8 of fp32 in two requests, each of which touches the sectors of both.
+// round_stochastically (precision::pure_bf16) is not counted: a thread draws the bits of 8 consecutive elements at
+// once, so that it loads 8 of fp32 in two requests, each of which touches the sectors of both.
 TEST_CASE("memory accesses of a step") {
   on_host::count_accesses();
   count_step<small_gpt, ct::precision::bf16>({.clip_norm = 1, .dropout = 0.1});

@@ -170,9 +170,9 @@ __device__ void add_many_rows(embedding_matches const& matches, int match, int c
 } // namespace detail
 
 // dtable[token] += the sum of dy over the positions of the token. Block (i, j) handles the tokens of bucket i, and
-// embedding_columns<n, packs> columns; n must divide `width`. The block adds the rows in the order of the positions, without atomics, so that all
-// runs give bit-identical results. One warp adds the rows of a token; if a round has more than `max_warp_rows` rows of
-// the token, the block adds them, with one thread per column.
+// embedding_columns<n, packs> columns; n must divide `width`. The block adds the rows in the order of the positions,
+// without atomics, so that all runs give bit-identical results. One warp adds the rows of a token; if a round has more
+// than `max_warp_rows` rows of the token, the block adds them, with one thread per column.
 template <int n, int packs, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, sizeof(stored) < 4 ? 3 : 1)
     embedding_gradient_kernel(stored const* dy, detail::token_buckets buckets, std::int64_t width, accumulate* dtable) {

@@ -214,7 +214,8 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 namespace detail {
 
 /// Launches layer_norm_kernel with `arrays` and the addend `argument`. If weight, bias and every row of a, b, sum and y
-/// begin at multiples of 16 bytes, and the addend takes packs, the kernel accesses packs, and, except in fp64, holds rows of up to 2048 elements (64 per lane) in registers.
+/// begin at multiples of 16 bytes, and the addend takes packs, the kernel accesses packs, and, except in fp64, holds
+/// rows of up to 2048 elements (64 per lane) in registers.
 template <class addend, class stored, class accumulate>
 void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument,
                     tensor<stored> y, double epsilon) {
