@@ -40,7 +40,7 @@
 #include "constrain/op/rotary_embedding/cuda.cuh"
 #include "constrain/op/round_to_tf32/kernel.hpp"
 #include "constrain/op/select_token/kernel.hpp"
-#include "constrain/op/slice/kernel.hpp"
+#include "constrain/op/slice/cuda.cuh"
 #include "constrain/op/soft_cap/kernel.hpp"
 #include "constrain/op/squared_error/kernel.hpp"
 #include "constrain/op/stack/kernel.hpp"

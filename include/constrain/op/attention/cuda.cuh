@@ -26,40 +26,62 @@ inline matrix_batch scores_of(attention_heads const& h, bool transposed = false)
 } // namespace detail
 
 // p = softmax(p) over the keys that the row's query attends to, 0 elsewhere; one block per row of p [sequences, heads,
-// tokens, tokens]. `rows`: number of rows of one sequence. If the query attends to no key, the row becomes 0.
-template <class accumulate>
+// tokens, tokens], n elements per access. `rows`: number of rows of one sequence. If the query attends to no key, the
+// row becomes 0.
+template <int n, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     softmax_kernel(accumulate* p, detail::attention_masks<std::int64_t> masks, std::int64_t rows) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   auto const tokens = masks.tokens;
   accumulate* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto const [begin, end] = masks.for_sequence(blockIdx.x / rows).keys(blockIdx.x % tokens);
-  accumulate row_max = x[begin];
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) row_max = x[i] > row_max ? x[i] : row_max;
+  auto const keys = masks.for_sequence(blockIdx.x / rows).keys(blockIdx.x % tokens);
+  auto const first = static_cast<std::int64_t>(threadIdx.x) * n, first_key = keys.begin / n * n + first;
+  accumulate values[n], row_max = x[keys.begin], sum = 0;
+  for (auto i = first_key; i < keys.end; i += cuda_threads * n) {
+    load_pack(x + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) row_max = keys.contains(i + j, 1) && values[j] > row_max ? values[j] : row_max;
+  }
   row_max = block_reduction<accumulate>{shared}.max(row_max);
-  accumulate sum = 0;
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) sum += math::exp(x[i] - row_max);
+  for (auto i = first_key; i < keys.end; i += cuda_threads * n) {
+    load_pack(x + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) sum += keys.contains(i + j, 1) ? math::exp(values[j] - row_max) : 0;
+  }
   accumulate const scale = 1 / block_reduction<accumulate>{shared}.sum(sum);
-  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads)
-    x[i] = begin <= i && i < end ? math::exp(x[i] - row_max) * scale : accumulate(0);
+  for (auto i = first; i < tokens; i += cuda_threads * n) {
+    load_pack(x + i, values);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) values[j] = keys.contains(i + j, 1) ? math::exp(values[j] - row_max) * scale : 0;
+    store_pack(values, x + i);
+  }
 }
 
 // The gradient of softmax_kernel, in place: ds = p (ds - sum(p ds)) over the keys that the row's query attends to, 0
-// elsewhere; one block per row. p is 0 where only lengths or documents exclude a key, so `masks` needs neither. Without
-// lengths and documents, all sequences have the same mask.
-template <class accumulate>
+// elsewhere; one block per row, n elements per access. p is 0 where only lengths or documents exclude a key, so `masks`
+// needs neither. Without lengths and documents, all sequences have the same mask.
+template <int n, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     softmax_gradient_kernel(accumulate const* p, accumulate* ds, detail::attention_masks<std::int64_t> masks) {
   __shared__ typename block_reduction<accumulate>::memory shared;
   auto const tokens = masks.tokens;
   accumulate const* x = p + static_cast<std::int64_t>(blockIdx.x) * tokens;
   accumulate* dx = ds + static_cast<std::int64_t>(blockIdx.x) * tokens;
-  auto const [begin, end] = masks.for_sequence(0).keys(blockIdx.x % tokens);
-  accumulate sum = 0;
-  for (std::int64_t i = begin + threadIdx.x; i < end; i += cuda_threads) sum += x[i] * dx[i];
+  auto const keys = masks.for_sequence(0).keys(blockIdx.x % tokens);
+  auto const first = static_cast<std::int64_t>(threadIdx.x) * n;
+  accumulate values[n], gradients[n], sum = 0;
+  for (auto i = keys.begin / n * n + first; i < keys.end; i += cuda_threads * n) {
+    load_pack(x + i, values), load_pack(dx + i, gradients);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) sum += keys.contains(i + j, 1) ? values[j] * gradients[j] : 0;
+  }
   sum = block_reduction<accumulate>{shared}.sum(sum);
-  for (std::int64_t i = threadIdx.x; i < tokens; i += cuda_threads)
-    dx[i] = begin <= i && i < end ? x[i] * (dx[i] - sum) : accumulate(0);
+  for (auto i = first; i < tokens; i += cuda_threads * n) {
+    load_pack(x + i, values), load_pack(dx + i, gradients);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) gradients[j] = keys.contains(i + j, 1) ? values[j] * (gradients[j] - sum) : 0;
+    store_pack(gradients, dx + i);
+  }
 }
 
 template <class architecture> struct kernel<op::attention, cuda<architecture>> {
@@ -84,8 +106,12 @@ template <class architecture> struct kernel<op::attention, cuda<architecture>> {
     // scores = q k^T / sqrt(head width); the softmax turns them into probabilities in place.
     gemm_batched(context, matrices, h.tokens, h.tokens, h.head_width, scale, q.data, detail::heads_in(q, h), k.data,
                  detail::heads_in(k, h, h.group, true), probabilities.data, detail::scores_of(h));
-    cuda_launch(context, dim3(static_cast<unsigned>(matrices * h.tokens)), cuda_threads, softmax_kernel<accumulate>,
-                probabilities.data, {c.options, h.tokens, mask.data}, h.heads * h.tokens);
+    auto const softmax = [&]<int n>(std::integral_constant<int, n>) {
+      cuda_launch(context, dim3(static_cast<unsigned>(matrices * h.tokens)), cuda_threads,
+                  softmax_kernel<n, accumulate>, probabilities.data, {c.options, h.tokens, mask.data},
+                  h.heads * h.tokens);
+    };
+    with_packs(h.tokens, softmax, probabilities.data);
     // y = probabilities v
     gemm_batched(context, matrices, h.tokens, h.head_width, h.tokens, 1, probabilities.data, detail::scores_of(h),
                  v.data, detail::heads_in(v, h, h.group), y.data, detail::heads_in(y, h));
@@ -114,8 +140,11 @@ template <class architecture> struct kernel<op::attention_gradient, cuda<archite
     // dprobabilities = dy v^T; softmax_gradient_kernel turns them into the gradient of the scores in place.
     gemm_batched(context, matrices, h.tokens, h.tokens, h.head_width, 1, dy.data, detail::heads_in(dy, h), v.data,
                  detail::heads_in(v, h, h.group, true), dscores.data, detail::scores_of(h));
-    cuda_launch(context, dim3(static_cast<unsigned>(matrices * h.tokens)), cuda_threads,
-                softmax_gradient_kernel<accumulate>, probabilities.data, dscores.data, masks);
+    auto const softmax_gradient = [&]<int n>(std::integral_constant<int, n>) {
+      cuda_launch(context, dim3(static_cast<unsigned>(matrices * h.tokens)), cuda_threads,
+                  softmax_gradient_kernel<n, accumulate>, probabilities.data, dscores.data, masks);
+    };
+    with_packs(h.tokens, softmax_gradient, probabilities.data, dscores.data);
     // dq = dscores k / sqrt(head width)
     // dk = dscores^T q / sqrt(head width), summed over the query heads that share a head of k
     gemm_batched(context, matrices, h.tokens, h.head_width, h.tokens, scale, dscores.data, detail::scores_of(h), k.data,

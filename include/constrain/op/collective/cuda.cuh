@@ -3,6 +3,7 @@
 #include "constrain/comm/communicator.hpp"
 #include "constrain/device/cuda/start_kernel.cuh"
 #include "constrain/op/collective/collective.hpp"
+#include "constrain/op/copy/kernel.hpp"
 #if defined(CONSTRAIN_WITH_NCCL)
 #include "constrain/device/cuda/nccl_ranks.cuh"
 #endif
@@ -45,34 +46,52 @@ template <class architecture> struct kernel<op::local_shard, cuda<architecture>>
 
 namespace detail {
 
-/// to[i] = local[i] plus parts[r * stride + i] of every other rank r; if `add`, this sum is added to to[i] instead. The
-/// terms are added in rank order, so that the sums are bit-identical on all ranks. `rank`: this rank.
-template <class stored> struct sum_in_rank_order {
+/// Loop body of `sum_in_rank_order`: iteration i handles n elements, from element n * i on. If n > 1, the arrays must
+/// be aligned (are_aligned), and n must divide `stride`.
+template <int n, class stored> struct rank_order_packs {
   stored const *local, *parts;
-  std::int64_t stride;
+  std::int64_t stride, count;
   int rank, ranks;
   stored* to;
   bool add;
 
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    arithmetic<stored> const local_term = local[i];
-    arithmetic<stored> sum = rank == 0 ? local_term : arithmetic<stored>(parts[i]);
+  __device__ void operator()(std::int64_t i) const {
+    auto const first = i * n;
+    bool const is_whole = first + n <= count;
+    arithmetic<stored> own[n], sums[n], terms[n];
+    auto const load = [&](stored const* from, arithmetic<stored>(&x)[n]) {
+      if (is_whole) load_pack(from + first, x);
+      else load_elements(from + first, static_cast<int>(count - first), x);
+    };
+    load(local, own), load(rank == 0 ? local : parts, sums);
     CT_KEEP_LOOP
-    for (int r = 1; r < ranks; ++r) sum += r == rank ? local_term : arithmetic<stored>(parts[r * stride + i]);
-    to[i] = add ? to[i] + sum : sum;
+    for (int r = 1; r < ranks; ++r) {
+      if (r != rank) load(parts + r * stride, terms);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) sums[j] += r == rank ? own[j] : terms[j];
+    }
+    if (add) {
+      load(to, terms);
+      CT_UNROLL
+      for (int j = 0; j < n; ++j) sums[j] = terms[j] + sums[j];
+    }
+    if (is_whole) store_pack(sums, to + first);
+    else store_elements(sums, static_cast<int>(count - first), to + first);
   }
 };
 
-/// to[i] = sum[i]; if `add`, sum[i] is added to to[i] instead.
-template <class stored> struct store_sum {
-  stored const* sum;
-  stored* to;
-  bool add;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    to[i] = add ? to[i] + arithmetic<stored>(sum[i]) : arithmetic<stored>(sum[i]);
-  }
-};
+/// to[i] = local[i] plus parts[r * stride + i] of every other rank r, for i in [0, count); if `add`, this sum is added
+/// to to[i] instead. The terms are added in rank order, so that the sums are bit-identical on all ranks. Only enqueues
+/// the kernel. Throws `error` if the launch fails.
+template <class architecture, class stored>
+void sum_in_rank_order(cuda<architecture> device, call const& c, nccl_group& ranks, stored const* local,
+                       stored const* parts, std::int64_t stride, std::int64_t count, stored* to, bool add) {
+  auto const start = [&]<int n>(std::integral_constant<int, n>) {
+    for_elements(device, c, (count + n - 1) / n,
+                 rank_order_packs<n, stored>{local, parts, stride, count, ranks.rank(), ranks.size(), to, add});
+  };
+  with_packs(stride, start, local, parts, to);
+}
 
 /// The ranges of the shards of `map` that one exchange sends to each rank: at most `slice` elements of each shard, from
 /// the shard's element `first` on. Rank r gets shard r % map.shards: there may be more ranks than shards.
@@ -97,8 +116,7 @@ void all_reduce(cuda<architecture> device, call const& c, nccl_group& ranks, ten
     auto* const begin = y.data + first;
     ranks.all_to_all(stream, begin, map, buffer.data, map.stored());
     auto* const shard = begin + map.begin(ranks.rank());
-    for_elements(device, c, map.length(ranks.rank()),
-                 sum_in_rank_order<stored>{shard, buffer.data, map.stored(), ranks.rank(), ranks.size(), shard, false});
+    sum_in_rank_order(device, c, ranks, shard, buffer.data, map.stored(), map.length(ranks.rank()), shard, false);
     ranks.all_gather(stream, begin, map);
   }
 }
@@ -129,15 +147,12 @@ template <class architecture> struct kernel<op::reduce_scatter, cuda<architectur
       detail::slice_of_shards const ranges{map, first, slice};
       if (!ordered) {
         data_group.reduce_scatter(context.stream(), gradient.data, ranges, buffer.data);
-        for_elements(cuda<architecture>{}, c, ranges.length(data_group.rank()),
-                     detail::store_sum<stored>{buffer.data, shard.data + first, c.add_to(0)});
+        copy_or_add(cuda<architecture>{}, c, ranges.length(data_group.rank()), shard.data + first, buffer.data);
         continue;
       }
       data_group.all_to_all(context.stream(), gradient.data, ranges, buffer.data, slice);
-      for_elements(cuda<architecture>{}, c, ranges.length(data_group.rank()),
-                   detail::sum_in_rank_order<stored>{gradient.data + ranges.begin(data_group.rank()), buffer.data,
-                                                     slice, data_group.rank(), data_group.size(), shard.data + first,
-                                                     c.add_to(0)});
+      detail::sum_in_rank_order(cuda<architecture>{}, c, data_group, gradient.data + ranges.begin(data_group.rank()),
+                                buffer.data, slice, ranges.length(data_group.rank()), shard.data + first, c.add_to(0));
     }
     // Every rank stores the same number of elements, so a shorter shard is padded with zeros.
     detail::clear_padding(context, shard, map.length(data_group.rank() % map.shards));
@@ -170,9 +185,7 @@ template <class architecture> struct kernel<op::all_reduce_small, cuda<architect
     if (c.parameters.data->size() == 1) return;
     auto& ranks = c.parameters.context->ranks().data();
     ranks.all_gather(c.parameters.context->stream(), y.data, y.count, gathered.data);
-    for_elements(
-        cuda<architecture>{}, c, y.count,
-        detail::sum_in_rank_order<stored>{y.data, gathered.data, y.count, ranks.rank(), ranks.size(), y.data, false});
+    detail::sum_in_rank_order(cuda<architecture>{}, c, ranks, y.data, gathered.data, y.count, y.count, y.data, false);
   }
 };
 

@@ -8,17 +8,18 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Loop body of the kernel: writes element i of one input to its position in y. `map`: the input as a slice of y.
-template <class stored> struct concatenate_elements {
-  stored const* x;
-  stored* y;
-  slice_map map;
-  std::int64_t features;   // elements of a row of y
-  std::int64_t row_stride; // elements from one row of y to the next
+/// The copy of one input into the result (slice_copy).
+struct concatenate_copy {
+  slice_map input;         // the input as a slice of the result
+  std::int64_t features;   // elements of a row of the result
+  std::int64_t row_stride; // elements from one row of the result to the next
 
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const index = map.in_full(i);
-    y[index / features * row_stride + index % features] = x[map.in_rows(i)];
+  bool takes_packs(std::int64_t n) const { return input.takes_packs(n) && features % n == 0 && row_stride % n == 0; }
+  concatenate_copy of_packs(std::int64_t n) const { return {input.of_packs(n), features / n, row_stride / n}; }
+  CT_HOST_DEVICE std::int64_t from(std::int64_t i) const { return input.in_rows(i); }
+  CT_HOST_DEVICE std::int64_t to(std::int64_t i) const {
+    auto const index = input.in_full(i);
+    return index / features * row_stride + index % features;
   }
 };
 
@@ -44,9 +45,8 @@ private:
   static void copy_into(call_of<op::concatenate> const& c, tensor<from> const& x, tensor<stored> const& y,
                         std::int64_t begin) {
     auto const d = c.options.dimension;
-    for_elements(device{}, c, x.count,
-                 concatenate_elements<stored>{
-                     x.data, y.data, {x.shape(), d, y.shape().extent[d], begin, x}, y.features(), y.row_stride()});
+    concatenate_copy const places{{x.shape(), d, y.shape().extent[d], begin, x}, y.features(), y.row_stride()};
+    copy_mapped(device{}, c, places, x.count, static_cast<stored const*>(x.data), y.data);
   }
 };
 

@@ -31,7 +31,7 @@ template <class stored> struct squares_entry {
 /// The sum of the squares of elements [begin, end) of a tensor, at most one chunk, computed by the lanes of a warp. The
 /// order of the additions does not depend on the address of the tensor.
 template <class stored> __device__ double sum_of_squares(stored const* tensor, std::int64_t begin, std::int64_t end) {
-  constexpr int n = 4, packs = static_cast<int>(norm_chunk) / (32 * n);
+  constexpr int n = pack_of<stored>, packs = static_cast<int>(norm_chunk) / (32 * n);
   auto const first = begin + static_cast<std::int64_t>(threadIdx.x % 32) * n;
   double sum = 0;
   bool const aligned = reinterpret_cast<std::uintptr_t>(tensor + begin) % 16 == 0;

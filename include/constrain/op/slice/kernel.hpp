@@ -26,23 +26,77 @@ struct slice_map {
     for (int d = dimension + 1; d < slice_shape.rank; ++d) inner *= slice_shape.extent[d];
   }
 
+  /// Whether the slice and the rows of both tensors consist of packs of n elements.
+  bool takes_packs(std::int64_t n) const {
+    bool const is_of_rows = inner % n == 0, is_in_rows = inner == 1 && extent % n + full_extent % n + begin % n == 0;
+    return (is_of_rows || is_in_rows) && features % n == 0 && row_stride % n == 0;
+  }
+  /// The map of packs of n elements, of which the slice must consist (takes_packs).
+  slice_map of_packs(std::int64_t n) const {
+    auto map = *this;
+    if (inner % n == 0) map.inner /= n;
+    else map.extent /= n, map.full_extent /= n, map.begin /= n;
+    map.features /= n, map.row_stride /= n;
+    return map;
+  }
   /// Index, in the full tensor, of element i of the slice.
   CT_HOST_DEVICE std::int64_t in_full(std::int64_t i) const {
     auto const block = inner * extent;
     return (i / block * full_extent + begin) * inner + i % block;
   }
+  /// Index, in the slice, of element i of the full tensor; -1 if the slice does not have it.
+  CT_HOST_DEVICE std::int64_t in_slice(std::int64_t i) const {
+    auto const outer = i / (inner * full_extent);
+    auto const offset = i - (outer * full_extent + begin) * inner;
+    return offset >= 0 && offset < inner * extent ? outer * inner * extent + offset : -1;
+  }
   /// Offset in memory, in elements, of element i of `rows`.
   CT_HOST_DEVICE std::int64_t in_rows(std::int64_t i) const { return i / features * row_stride + i % features; }
 };
 
-/// Loop body of the kernel: y[i] = element i of the slice.
-template <class stored> struct slice_elements {
-  stored const* x;
-  stored* y;
+/// The copy of a slice out of the full tensor: element i of the slice is read at from(i) and written at to(i).
+struct slice_copy {
   slice_map map;
 
-  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[map.in_rows(map.in_full(i))]; }
+  bool takes_packs(std::int64_t n) const { return map.takes_packs(n); }
+  slice_copy of_packs(std::int64_t n) const { return {map.of_packs(n)}; }
+  CT_HOST_DEVICE std::int64_t from(std::int64_t i) const { return map.in_rows(map.in_full(i)); }
+  CT_HOST_DEVICE std::int64_t to(std::int64_t i) const { return i; }
 };
+
+/// Loop body of `copy_mapped`.
+template <class map, class stored> struct copy_mapped_elements {
+  stored const* x;
+  stored* y;
+  map places;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const { y[places.to(i)] = x[places.from(i)]; }
+};
+
+/// y[places.to(i)] = x[places.from(i)] for i in [0, count). `map` has the members of `slice_copy`.
+template <class device, class map, class stored>
+void copy_mapped(device, call const& c, map const& places, std::int64_t count, stored const* x, stored* y) {
+  for_elements(device{}, c, count, copy_mapped_elements<map, stored>{x, y, places});
+}
+
+/// Loop body of `copy_padded`.
+template <class stored> struct pad_elements {
+  stored const* dy;
+  stored* dx;
+  slice_map map;
+
+  CT_HOST_DEVICE void operator()(std::int64_t i) const {
+    auto const from = map.in_slice(i);
+    dx[i] = from < 0 ? stored(0) : dy[map.in_rows(from)];
+  }
+};
+
+/// dx[i] = the element of dy whose index in the full tensor is i, or 0 if i is outside of the slice, for i in
+/// [0, count).
+template <class device, class stored>
+void copy_padded(device, call const& c, slice_map const& map, std::int64_t count, stored const* dy, stored* dx) {
+  for_elements(device{}, c, count, pad_elements<stored>{dy, dx, map});
+}
 
 template <class device> struct kernel<op::slice, device> {
   template <class stored> static void run(call_of<op::slice> const& c, tensor<stored const> x, tensor<stored> y) {
@@ -50,26 +104,12 @@ template <class device> struct kernel<op::slice, device> {
     // The index of the innermost loop: it counts fastest in `c.iteration`.
     auto const iteration = static_cast<std::int64_t>(c.iteration) % c.options.iterations;
     auto const begin = c.options.begin + iteration * c.options.extent;
-    for_elements(device{}, c, y.count,
-                 slice_elements<stored>{x.data, y.data, {y.shape(), d, x.shape().extent[d], begin, x}});
+    slice_copy const places{{y.shape(), d, x.shape().extent[d], begin, x}};
+    copy_mapped(device{}, c, places, y.count, x.data, y.data);
   }
 };
 
-/// Loop body of the kernel for a first write: dx[i] is an element of the slice dy, or 0 outside of the slice.
-template <class stored> struct pad_elements {
-  stored const* dy;
-  stored* dx;
-  slice_map map;
-
-  CT_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto const outer = i / (map.inner * map.full_extent);
-    auto const offset = i - (outer * map.full_extent + map.begin) * map.inner;
-    bool const is_in_slice = offset >= 0 && offset < map.inner * map.extent;
-    dx[i] = is_in_slice ? dy[map.in_rows(outer * map.inner * map.extent + offset)] : stored(0);
-  }
-};
-
-/// Loop body of the kernel for later writes: adds element i of the slice dy to dx.
+/// Loop body of `add_slice`.
 template <class stored> struct add_slice_elements {
   stored const* dy;
   stored* dx;
@@ -81,11 +121,17 @@ template <class stored> struct add_slice_elements {
   }
 };
 
+/// Adds element i of dy to the element of dx with its index in the full tensor, for i in [0, count).
+template <class device, class stored>
+void add_slice(device, call const& c, slice_map const& map, std::int64_t count, stored const* dy, stored* dx) {
+  for_elements(device{}, c, count, add_slice_elements<stored>{dy, dx, map});
+}
+
 template <class device> struct kernel<op::pad, device> {
   template <class stored> static void run(call_of<op::pad> const& c, tensor<stored const> dy, tensor<stored> dx) {
     slice_map const map(dy.shape(), c.options.dimension, c.options.extent, c.options.begin, dy);
-    if (c.add_to(0)) for_elements(device{}, c, dy.count, add_slice_elements<stored>{dy.data, dx.data, map});
-    else for_elements(device{}, c, dx.count, pad_elements<stored>{dy.data, dx.data, map});
+    if (c.add_to(0)) add_slice(device{}, c, map, dy.count, dy.data, dx.data);
+    else copy_padded(device{}, c, map, dx.count, dy.data, dx.data);
   }
 };
 

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "constrain/device/cuda/start_kernel.cuh"
+#include "constrain/op/slice/kernel.hpp"
+
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// Loop body of `copy_mapped`: iteration i copies pack i. `places`: of packs.
+template <int n, class map, class stored> struct copy_mapped_packs {
+  stored const* x;
+  stored* y;
+  map places;
+
+  __device__ void operator()(std::int64_t i) const {
+    store_stored(load_stored<n>(x + n * places.from(i)), y + n * places.to(i));
+  }
+};
+
+/// Loop body of `copy_padded`: iteration i writes pack i of the full tensor. `map`: of packs.
+template <int n, class stored> struct pad_packs {
+  stored const* dy;
+  stored* dx;
+  slice_map map;
+
+  __device__ void operator()(std::int64_t i) const {
+    auto const from = map.in_slice(i);
+    stored_pack<n, stored> pack{};
+    if (from >= 0) pack = load_stored<n>(dy + n * map.in_rows(from));
+    store_stored(pack, dx + n * i);
+  }
+};
+
+/// Loop body of `add_slice`: iteration i adds pack i of the slice. `map`: of packs.
+template <int n, class stored> struct add_slice_packs {
+  stored const* dy;
+  stored* dx;
+  slice_map map;
+
+  __device__ void operator()(std::int64_t i) const {
+    auto* const to = dx + n * map.in_full(i);
+    arithmetic<stored> sums[n], terms[n];
+    load_pack(to, sums), load_pack(dy + n * map.in_rows(i), terms);
+    CT_UNROLL
+    for (int j = 0; j < n; ++j) sums[j] += terms[j];
+    store_pack(sums, to);
+  }
+};
+
+/// Calls f(std::integral_constant<int, n>{}), where n is the number of elements per access of a kernel with this map
+/// and these arrays: those in 16 bytes if map and arrays take such packs, else 1.
+template <class function, class map, class stored>
+void with_packs_of_slice(map const& places, stored const* x, stored const* y, function const& f) {
+  constexpr int n = pack_of<stored>;
+  if (places.takes_packs(n) && are_aligned(x, y)) f(std::integral_constant<int, n>{});
+  else f(std::integral_constant<int, 1>{});
+}
+
+} // namespace detail
+
+/// Like the functions of op/slice/kernel.hpp, with accesses of 16 bytes where the slice consists of such packs.
+template <class architecture, class map, class stored>
+void copy_mapped(cuda<architecture> device, call const& c, map const& places, std::int64_t count, stored const* x,
+                 stored* y) {
+  detail::with_packs_of_slice(places, x, y, [&]<int n>(std::integral_constant<int, n>) {
+    for_elements(device, c, count / n, detail::copy_mapped_packs<n, map, stored>{x, y, places.of_packs(n)});
+  });
+}
+template <class architecture, class stored>
+void copy_padded(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored const* dy,
+                 stored* dx) {
+  detail::with_packs_of_slice(map, dy, dx, [&]<int n>(std::integral_constant<int, n>) {
+    for_elements(device, c, count / n, detail::pad_packs<n, stored>{dy, dx, map.of_packs(n)});
+  });
+}
+template <class architecture, class stored>
+void add_slice(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored const* dy,
+               stored* dx) {
+  detail::with_packs_of_slice(map, dy, dx, [&]<int n>(std::integral_constant<int, n>) {
+    for_elements(device, c, count / n, detail::add_slice_packs<n, stored>{dy, dx, map.of_packs(n)});
+  });
+}
+
+} // namespace constrain
