@@ -51,6 +51,12 @@ template <int bytes> __device__ void store_words(void const* from, void* to) {
                      "r"(word.w)
                    : "memory");
     }
+  } else if constexpr (bytes == 8) {
+    auto const word = *static_cast<uint2 const*>(from);
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};"
+                 :
+                 : "l"(__cvta_generic_to_global(to)), "r"(word.x), "r"(word.y)
+                 : "memory");
   } else copy_words<bytes>(from, to);
 #else
   copy_words<bytes>(from, to);
