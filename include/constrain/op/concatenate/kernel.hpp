@@ -46,7 +46,7 @@ private:
                         std::int64_t begin) {
     auto const d = c.options.dimension;
     concatenate_copy const places{{x.shape(), d, y.shape().extent[d], begin, x}, y.features(), y.row_stride()};
-    copy_mapped(device{}, c, places, x.count, static_cast<stored const*>(x.data), y.data);
+    copy_mapped(device{}, c, places, x.count, y.data, static_cast<stored const*>(x.data));
   }
 };
 

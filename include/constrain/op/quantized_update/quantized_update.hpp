@@ -11,7 +11,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// False if an optimizer with a `state` has a `state_signed` whose length is not the number of fields of the state.
-template <class optimizer> constexpr bool has_sign_per_field() {
+template <class optimizer> constexpr bool state_signed_fits() {
   if constexpr (requires {
                   optimizer::state_signed;
                   typename optimizer::template state<float>;
@@ -23,7 +23,7 @@ template <class optimizer> constexpr bool has_sign_per_field() {
 /// Whether field `i` of an optimizer's state may be negative: `state_signed[i]`, or true if the optimizer has no
 /// `state_signed` with one value per field.
 template <class optimizer> constexpr bool state_is_signed(int i) {
-  if constexpr (requires { optimizer::state_signed; } && has_sign_per_field<optimizer>())
+  if constexpr (requires { optimizer::state_signed; } && state_signed_fits<optimizer>())
     return optimizer::state_signed[i];
   else return true;
 }

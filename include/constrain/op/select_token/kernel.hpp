@@ -18,14 +18,14 @@ template <class T> slice_map token_map(tensor<T> const& all, std::int64_t index)
 template <class device> struct kernel<op::select_token, device> {
   template <class stored>
   static void run(call_of<op::select_token> const& c, tensor<stored const> x, tensor<stored> y) {
-    copy_mapped(device{}, c, slice_copy{detail::token_map(x, c.options.index)}, y.count, x.data, y.data);
+    copy_mapped(device{}, c, slice_copy{detail::token_map(x, c.options.index)}, y.count, y.data, x.data);
   }
 };
 
 template <class device> struct kernel<op::select_token_gradient, device> {
   template <class stored>
   static void run(call_of<op::select_token_gradient> const& c, tensor<stored const> dy, tensor<stored> dx) {
-    copy_padded(device{}, c, detail::token_map(dx, c.options.index), dx.count, dy.data, dx.data);
+    copy_padded(device{}, c, detail::token_map(dx, c.options.index), dx.count, dx.data, dy.data);
   }
 };
 

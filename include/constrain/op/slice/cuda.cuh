@@ -61,22 +61,22 @@ void with_packs_of_slice(map const& places, stored const* x, stored const* y, fu
 
 /// Like the functions of op/slice/kernel.hpp, with accesses of 16 bytes where the slice consists of such packs.
 template <class architecture, class map, class stored>
-void copy_mapped(cuda<architecture> device, call const& c, map const& places, std::int64_t count, stored const* x,
-                 stored* y) {
+void copy_mapped(cuda<architecture> device, call const& c, map const& places, std::int64_t count, stored* y,
+                 stored const* x) {
   detail::with_packs_of_slice(places, x, y, [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::copy_mapped_packs<n, map, stored>{x, y, places.of_packs(n)});
   });
 }
 template <class architecture, class stored>
-void copy_padded(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored const* dy,
-                 stored* dx) {
+void copy_padded(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
+                 stored const* dy) {
   detail::with_packs_of_slice(map, dy, dx, [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::pad_packs<n, stored>{dy, dx, map.of_packs(n)});
   });
 }
 template <class architecture, class stored>
-void add_slice(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored const* dy,
-               stored* dx) {
+void add_slice(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
+               stored const* dy) {
   detail::with_packs_of_slice(map, dy, dx, [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::add_slice_packs<n, stored>{dy, dx, map.of_packs(n)});
   });

@@ -75,7 +75,7 @@ template <class map, class stored> struct copy_mapped_elements {
 
 /// y[places.to(i)] = x[places.from(i)] for i in [0, count). `map` has the members of `slice_copy`.
 template <class device, class map, class stored>
-void copy_mapped(device, call const& c, map const& places, std::int64_t count, stored const* x, stored* y) {
+void copy_mapped(device, call const& c, map const& places, std::int64_t count, stored* y, stored const* x) {
   for_elements(device{}, c, count, copy_mapped_elements<map, stored>{x, y, places});
 }
 
@@ -94,7 +94,7 @@ template <class stored> struct pad_elements {
 /// dx[i] = the element of dy whose index in the full tensor is i, or 0 if i is outside of the slice, for i in
 /// [0, count).
 template <class device, class stored>
-void copy_padded(device, call const& c, slice_map const& map, std::int64_t count, stored const* dy, stored* dx) {
+void copy_padded(device, call const& c, slice_map const& map, std::int64_t count, stored* dx, stored const* dy) {
   for_elements(device{}, c, count, pad_elements<stored>{dy, dx, map});
 }
 
@@ -105,7 +105,7 @@ template <class device> struct kernel<op::slice, device> {
     auto const iteration = static_cast<std::int64_t>(c.iteration) % c.options.iterations;
     auto const begin = c.options.begin + iteration * c.options.extent;
     slice_copy const places{{y.shape(), d, x.shape().extent[d], begin, x}};
-    copy_mapped(device{}, c, places, y.count, x.data, y.data);
+    copy_mapped(device{}, c, places, y.count, y.data, x.data);
   }
 };
 
@@ -123,15 +123,15 @@ template <class stored> struct add_slice_elements {
 
 /// Adds element i of dy to the element of dx with its index in the full tensor, for i in [0, count).
 template <class device, class stored>
-void add_slice(device, call const& c, slice_map const& map, std::int64_t count, stored const* dy, stored* dx) {
+void add_slice(device, call const& c, slice_map const& map, std::int64_t count, stored* dx, stored const* dy) {
   for_elements(device{}, c, count, add_slice_elements<stored>{dy, dx, map});
 }
 
 template <class device> struct kernel<op::pad, device> {
   template <class stored> static void run(call_of<op::pad> const& c, tensor<stored const> dy, tensor<stored> dx) {
     slice_map const map(dy.shape(), c.options.dimension, c.options.extent, c.options.begin, dy);
-    if (c.add_to(0)) add_slice(device{}, c, map, dy.count, dy.data, dx.data);
-    else copy_padded(device{}, c, map, dx.count, dy.data, dx.data);
+    if (c.add_to(0)) add_slice(device{}, c, map, dy.count, dx.data, dy.data);
+    else copy_padded(device{}, c, map, dx.count, dx.data, dy.data);
   }
 };
 

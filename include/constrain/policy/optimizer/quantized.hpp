@@ -24,7 +24,7 @@ struct everything {
 /// 8-bit states too. `tensors` is a type with a function `contain`, as in `large_tensors`. Each layer of a stacked
 /// parameter is a separate tensor. Refused: 8-bit states of a tensor that parallel::tensor divides.
 template <class O, class tensors = large_tensors> struct quantized {
-  static_assert(op::has_sign_per_field<O>(),
+  static_assert(op::state_signed_fits<O>(),
                 "optimizer::quantized<O>: `state_signed` and `state` of O have different lengths; give "
                 "`state_signed` one value for each field of the state");
   static constexpr bool knows_tensors = requires(role r) { bool{tensors::contain(r, std::int64_t{})}; };
