@@ -37,8 +37,8 @@ struct window_model {
                              constrain::self_attention(qkv, lengths, {.heads = 2, .causal = causal, .window = 4}), 31);
   }
 };
-template <bool causal>
-using window =
-    constrain::task<window_model{causal}, constrain::causal_lm, constrain::micro_batch{.sequences = 5, .tokens = 37}>;
+template <bool causal, int tokens = 37>
+using window = constrain::task<window_model{causal}, constrain::causal_lm,
+                               constrain::micro_batch{.sequences = 5, .tokens = tokens}>;
 
 } // namespace constrain::test

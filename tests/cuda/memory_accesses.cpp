@@ -75,6 +75,15 @@ using small_llama = ct::task<
         .layers = 1, .heads = 4, .key_value_heads = 2, .width = 128, .hidden = 256, .vocabulary = 256, .context = 64},
     ct::causal_lm, ct::micro_batch{.sequences = 2}>;
 
+/// Exchanges the halves of its rows.
+struct exchanged_halves {
+  constexpr ct::value operator()(ct::value ids) const {
+    auto const x = ct::embedding("token", ids, {.vocabulary = 64, .width = 128});
+    return ct::linear("head", ct::concatenate({ct::slice(x, 2, 64, 64), ct::slice(x, 2, 0, 64)}, 2), 64);
+  }
+};
+using small_halves = ct::task<exchanged_halves{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 32}>;
+
 /// The cost of the sums of the columns of a matrix [64, columns], read by n elements.
 template <int n, class real> void check_column_sums(std::int64_t columns) {
   planted::stream const on;
@@ -132,7 +141,8 @@ TEST_CASE("memory accesses of a step") {
   on_host::count_accesses();
   count_step<small_gpt, ct::precision::bf16>({.clip_norm = 1, .dropout = 0.1});
   count_step<small_llama, ct::precision::fp16, ct::optimizer::quantized<ct::optimizer::adamw>>({});
-  count_step<small_gpt, ct::precision::bf16, ct::optimizer::muon<>>({});
+  count_step<small_gpt, ct::precision::bf16, ct::optimizer::muon<>, ct::attention::reference>({});
+  count_step<small_halves, ct::precision::bf16>({});
   count_step<small_gpt, ct::precision::bf16, ct::optimizer::states_in<ct::dtype::bf16, ct::optimizer::lion>>({});
   for (auto const& place : on_host::counted_accesses()) {
     CAPTURE(place.kernel);

@@ -55,11 +55,11 @@ template <class stored> std::vector<stored> elements(int rank, std::size_t count
 template <class stored> bool equal(std::vector<stored> const& a, std::vector<stored> const& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(stored)) == 0;
 }
-/// The sum over ranks of element i, in rank order.
-template <class stored> stored sum_of(int ranks, std::size_t i) {
+/// The sum over ranks of element i, in rank order, before it is rounded.
+template <class stored> ct::arithmetic<stored> sum_of(int ranks, std::size_t i) {
   auto sum = static_cast<ct::arithmetic<stored>>(element<stored>(0, i));
   for (int r = 1; r < ranks; ++r) sum += static_cast<ct::arithmetic<stored>>(element<stored>(r, i));
-  return static_cast<stored>(sum);
+  return sum;
 }
 
 /// What a rank needs for collectives on its device.
@@ -95,7 +95,7 @@ template <class stored> void all_reduces(device_of_rank const& d, std::size_t co
   device_array<stored> const y(elements<stored>(d.world.rank(), count), d.stream);
   device_array<stored> const buffer(std::vector<stored>(exchanged), d.stream);
   std::vector<stored> expected(count);
-  for (std::size_t i = 0; i < count; ++i) expected[i] = sum_of<stored>(d.world.size(), i);
+  for (std::size_t i = 0; i < count; ++i) expected[i] = static_cast<stored>(sum_of<stored>(d.world.size(), i));
   ct::call const c{ct::attributes{}, d.step};
   auto const run = [&] { ct::kernel<ct::op::all_reduce, target>::run(c, {}, y.view(shape), buffer.view(of_buffer)); };
   // Twice (n - 1) / n of the array, if all shards are equal.
@@ -111,10 +111,10 @@ template <class stored> void scatters_and_gathers(device_of_rank const& d, std::
   auto const n = static_cast<std::int64_t>(count);
   ct::shard_map const map{n, ranks};
   auto const stored_count = static_cast<std::size_t>(map.stored());
-  ct::shape const full(n), part(map.stored()), of_buffer(600);
+  ct::shape const full(n), part(map.stored()), of_buffer(768);
   device_array<stored> const gradient(elements<stored>(d.world.rank(), count), d.stream);
   device_array<stored> const shard(std::vector<stored>(stored_count, stored(9)), d.stream);
-  device_array<stored> const buffer(std::vector<stored>(600), d.stream);
+  device_array<stored> const buffer(std::vector<stored>(768), d.stream);
   device_array<stored> const gathered(std::vector<stored>(count), d.stream);
   ct::call c{ct::attributes{}, d.step};
   ct::call_of<scatter> reduced{c};
@@ -125,11 +125,21 @@ template <class stored> void scatters_and_gathers(device_of_rank const& d, std::
   ct::kernel<ct::op::all_gather, target>::run(whole, shard.read_only(part), gathered.view(full));
   d.stream.wait_for_peers();
   std::vector<stored> expected(count), mine(stored_count);
-  for (std::size_t i = 0; i < count; ++i) expected[i] = sum_of<stored>(ranks, i);
+  for (std::size_t i = 0; i < count; ++i) expected[i] = static_cast<stored>(sum_of<stored>(ranks, i));
   for (std::int64_t i = 0; i < map.length(d.world.rank()); ++i)
     mine[static_cast<std::size_t>(i)] = expected[static_cast<std::size_t>(map.begin(d.world.rank()) + i)];
   check(equal(shard.read(), mine), "reduce_scatter of " + std::to_string(count));
   check(equal(gathered.read(), expected), "all_gather of " + std::to_string(count));
+  reduced.adds = 1;
+  ct::kernel<scatter, target>::run(reduced, gradient.read_only(full), shard.view(part), buffer.view(of_buffer));
+  d.stream.wait_for_peers();
+  for (std::int64_t i = 0; i < map.length(d.world.rank()); ++i) {
+    auto sum = sum_of<stored>(ranks, static_cast<std::size_t>(map.begin(d.world.rank()) + i));
+    if (!d.ranks.ordered()) sum = static_cast<stored>(sum);
+    auto& x = mine[static_cast<std::size_t>(i)];
+    x = static_cast<stored>(static_cast<ct::arithmetic<stored>>(x) + sum);
+  }
+  check(equal(shard.read(), mine), "adding reduce_scatter of " + std::to_string(count));
 }
 
 /// One number per rank, in two groups of one stream: of all ranks, and of pairs of ranks.
@@ -149,7 +159,7 @@ void gathers_in_groups(device_of_rank& d) {
 template <class stored> void all_of(device_of_rank const& d) {
   for (std::size_t const count : {1, 7, 96, 1000, 1024})
     for (std::size_t const exchanged : {24, 96, 4096}) all_reduces<stored>(d, count, exchanged);
-  for (std::size_t const count : {5, 1024, 3000, 4096}) scatters_and_gathers<stored>(d, count);
+  for (std::size_t const count : {5, 1024, 3000, 4096, 5001}) scatters_and_gathers<stored>(d, count);
 }
 
 } // namespace

@@ -2,6 +2,10 @@
 
 #include "cuda/stand_in/planted.hpp"
 
+#include <constrain/device/cuda/ptx_twins.cuh>
+
+#include <cstdint>
+
 #if defined(ON_HOST_TSAN)
 
 using namespace planted;
@@ -28,6 +32,19 @@ template <bool wrong> static __global__ void sums_kernel(float* to) {
   __syncthreads();
   if (threadIdx.x == 63) to[blockIdx.x] = one + sent;
 }
+/// Loads a matrix that the lanes of a warp have written into shared memory; without a barrier before or after it if it
+/// is wrong.
+template <bool before, bool after> static __global__ void matrices_kernel(std::uint32_t* to) {
+  alignas(16) __shared__ std::uint16_t rows[32][8];
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 8; ++i) rows[threadIdx.x][i] = static_cast<std::uint16_t>(round + i);
+    if constexpr (before) __syncwarp();
+    std::uint32_t loaded[4];
+    constrain::ptx::twin::load_matrices(loaded, rows[threadIdx.x]);
+    to[threadIdx.x] = loaded[round];
+    if constexpr (after) __syncwarp();
+  }
+}
 /// Neighbouring threads write one element.
 static __global__ void two_writers_kernel(int* to) { to[threadIdx.x / 2] = 1; }
 /// A block reads what another one writes.
@@ -41,6 +58,7 @@ struct two_streams {
   stream one, two;
   device_array<int> a{512}, b{512};
   device_array<float> sums{8};
+  device_array<std::uint32_t> words{32};
 };
 /// Pinned memory that a copy to the device reads, and the host writes: after it waited, or not.
 void write_pinned(bool waits) {
@@ -73,6 +91,7 @@ TEST_CASE("what is ordered is no race") {
           start(on.one, 8, 64, reverse_kernel<false>, a, b);
           start(on.one, 8, 64, reverse_kernel<false>, b, a);
           start(on.one, 8, 64, sums_kernel<false>, on.sums.data);
+          start(on.one, 1, 32, matrices_kernel<true, true>, on.words.data);
           cudaEventRecord(written, on.one);
           cudaStreamWaitEvent(on.two, written);
           start(on.two, 1, 1, copy_kernel, a, b);
@@ -87,6 +106,8 @@ TEST_CASE("races in a block") {
   RACE(start(one, 1, 64, reverse_kernel<true>, on.a.data, on.b.data));
   RACE(start(one, 1, 64, two_writers_kernel, on.a.data));
   RACE(start(one, 1, 64, sums_kernel<true>, on.sums.data));
+  RACE(start(one, 1, 32, matrices_kernel<false, true>, on.words.data));
+  RACE(start(one, 1, 32, matrices_kernel<true, false>, on.words.data));
 }
 
 TEST_CASE("races between blocks") {

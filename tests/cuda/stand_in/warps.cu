@@ -43,6 +43,11 @@ static __global__ void two_types_kernel(int* to) {
   if (threadIdx.x % 2 == 0) to[threadIdx.x] = __shfl_sync(all_lanes, 1, 1);
   else to[threadIdx.x] = static_cast<int>(__shfl_sync(all_lanes, 1.0, 2));
 }
+static __global__ void reads_apart_kernel(int* to) {
+  lane_values const all(static_cast<int>(threadIdx.x));
+  if (threadIdx.x < 7) to[threadIdx.x] = all[3];
+  __syncwarp();
+}
 static __global__ void misaligned_kernel(char const* from) {
   alignas(16) __shared__ char to[64];
   __pipeline_memcpy_async(to, from + 8, 16);
@@ -83,6 +88,7 @@ TEST_CASE("faults of a warp are found") {
         run(absent_lane_kernel));
   FOUND("reads lane 20 under the mask 65535; both must be in the mask", run(outside_kernel));
   FOUND("bytes instead of", run(two_types_kernel));
+  FOUND("all lanes of the mask read together", run(reads_apart_kernel));
 }
 
 TEST_CASE("asynchronous copies are aligned, and end with their block") {

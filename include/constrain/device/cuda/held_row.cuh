@@ -28,7 +28,7 @@ template <int n, int packs, class stored> struct held_row {
   }
 };
 
-/// A row that stays in memory, with the same interface.
+/// A row that stays in memory. `load` does not read it; `for_each_pack` does.
 template <int n, class stored> struct held_row<n, 0, stored> {
   stored const* row;
 

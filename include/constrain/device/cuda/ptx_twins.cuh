@@ -28,10 +28,11 @@ public:
   /// The value of lane `lane`, which may differ between the lanes.
   __device__ T operator[](int lane) const {
     static_assert(sizeof(T) % 4 == 0);
+    std::uint32_t words[sizeof(T) / 4];
+    memcpy(words, &mine_, sizeof(T));
+    for (auto& word : words) word = __shfl_sync(all_lanes, word, lane);
     T result;
-    for (int i = 0; i < static_cast<int>(sizeof(T)) / 4; ++i)
-      reinterpret_cast<std::uint32_t*>(&result)[i] =
-          __shfl_sync(all_lanes, reinterpret_cast<std::uint32_t const*>(&mine_)[i], lane);
+    memcpy(&result, words, sizeof(T));
     return result;
   }
 

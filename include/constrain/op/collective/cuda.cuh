@@ -58,17 +58,17 @@ template <int n, class stored> struct rank_order_packs {
   __device__ void operator()(std::int64_t i) const {
     auto const first = i * n;
     bool const is_whole = first + n <= count;
-    arithmetic<stored> own[n], sums[n], terms[n];
+    arithmetic<stored> sums[n], terms[n];
     auto const load = [&](stored const* from, arithmetic<stored>(&x)[n]) {
       if (is_whole) load_pack(from + first, x);
       else load_elements(from + first, static_cast<int>(count - first), x);
     };
-    load(local, own), load(rank == 0 ? local : parts, sums);
+    load(rank == 0 ? local : parts, sums);
     CT_KEEP_LOOP
     for (int r = 1; r < ranks; ++r) {
-      if (r != rank) load(parts + r * stride, terms);
+      load(r == rank ? local : parts + r * stride, terms);
       CT_UNROLL
-      for (int j = 0; j < n; ++j) sums[j] += r == rank ? own[j] : terms[j];
+      for (int j = 0; j < n; ++j) sums[j] += terms[j];
     }
     if (add) {
       load(to, terms);
@@ -93,6 +93,13 @@ void sum_in_rank_order(cuda<architecture> device, call const& c, nccl_group& ran
   with_packs(stride, start, local, parts, to);
 }
 
+/// The number of elements that each rank of `ranks` has in the exchange buffer: a multiple of 8, so that the parts can
+/// be accessed in packs, unless there are fewer.
+template <class stored> std::int64_t part_of_buffer(tensor<stored> buffer, nccl_group const& ranks) {
+  auto const elements = buffer.count / ranks.size();
+  return elements < 8 ? elements : elements / 8 * 8;
+}
+
 /// The ranges of the shards of `map` that one exchange sends to each rank: at most `slice` elements of each shard, from
 /// the shard's element `first` on. Rank r gets shard r % map.shards: there may be more ranks than shards.
 struct slice_of_shards {
@@ -110,7 +117,7 @@ struct slice_of_shards {
 template <class architecture, class stored>
 void all_reduce(cuda<architecture> device, call const& c, nccl_group& ranks, tensor<stored> y, tensor<stored> buffer) {
   auto const stream = c.parameters.context->stream();
-  auto const block = buffer.count / ranks.size() * ranks.size(); // maximum number of elements per exchange
+  auto const block = part_of_buffer(buffer, ranks) * ranks.size(); // maximum number of elements per exchange
   for (std::int64_t first = 0; first < y.count; first += block) {
     shard_map const map{std::min(block, y.count - first), ranks.size(), 1};
     auto* const begin = y.data + first;
@@ -142,7 +149,7 @@ template <class architecture> struct kernel<op::reduce_scatter, cuda<architectur
     auto& data_group = context.ranks().data();
     shard_map const map{gradient.count, c.options.shards};
     bool const ordered = context.ranks().ordered();
-    auto const slice = ordered ? buffer.count / data_group.size() : buffer.count;
+    auto const slice = ordered ? detail::part_of_buffer(buffer, data_group) : buffer.count;
     for (std::int64_t first = 0; first < map.stored(); first += slice) {
       detail::slice_of_shards const ranges{map, first, slice};
       if (!ordered) {

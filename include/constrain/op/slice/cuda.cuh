@@ -48,38 +48,32 @@ template <int n, class stored> struct add_slice_packs {
   }
 };
 
-/// Calls f(std::integral_constant<int, n>{}), where n is the number of elements per access of a kernel with this map
-/// and these arrays: those in 16 bytes if map and arrays take such packs, else 1.
-template <class function, class map, class stored>
-void with_packs_of_slice(map const& places, stored const* x, stored const* y, function const& f) {
-  constexpr int n = pack_of<stored>;
-  if (places.takes_packs(n) && are_aligned(x, y)) f(std::integral_constant<int, n>{});
-  else f(std::integral_constant<int, 1>{});
-}
-
 } // namespace detail
 
 /// Like the functions of op/slice/kernel.hpp, with accesses of 16 bytes where the slice consists of such packs.
 template <class architecture, class map, class stored>
 void copy_mapped(cuda<architecture> device, call const& c, map const& places, std::int64_t count, stored* y,
                  stored const* x) {
-  detail::with_packs_of_slice(places, x, y, [&]<int n>(std::integral_constant<int, n>) {
+  auto const start = [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::copy_mapped_packs<n, map, stored>{x, y, places.of_packs(n)});
-  });
+  };
+  with_packs(places.columns(), start, x, y);
 }
 template <class architecture, class stored>
 void copy_padded(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
                  stored const* dy) {
-  detail::with_packs_of_slice(map, dy, dx, [&]<int n>(std::integral_constant<int, n>) {
+  auto const start = [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::pad_packs<n, stored>{dy, dx, map.of_packs(n)});
-  });
+  };
+  with_packs(map.columns(), start, dy, dx);
 }
 template <class architecture, class stored>
 void add_slice(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
                stored const* dy) {
-  detail::with_packs_of_slice(map, dy, dx, [&]<int n>(std::integral_constant<int, n>) {
+  auto const start = [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::add_slice_packs<n, stored>{dy, dx, map.of_packs(n)});
-  });
+  };
+  with_packs(map.columns(), start, dy, dx);
 }
 
 } // namespace constrain

@@ -3,6 +3,8 @@
 #include "constrain/device/elements.hpp"
 #include "constrain/op/slice/slice.hpp"
 
+#include <numeric>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Maps the elements of a slice to elements of the full tensor. One of the two tensors, `rows`, may be strided: its
@@ -26,15 +28,15 @@ struct slice_map {
     for (int d = dimension + 1; d < slice_shape.rank; ++d) inner *= slice_shape.extent[d];
   }
 
-  /// Whether the slice and the rows of both tensors consist of packs of n elements.
-  bool takes_packs(std::int64_t n) const {
-    bool const is_of_rows = inner % n == 0, is_in_rows = inner == 1 && extent % n + full_extent % n + begin % n == 0;
-    return (is_of_rows || is_in_rows) && features % n == 0 && row_stride % n == 0;
+  /// The slice, the rest of the full tensor and `rows` consist of contiguous runs of this many elements.
+  std::int64_t columns() const {
+    auto const of_slice = inner == 1 ? std::gcd(std::gcd(extent, full_extent), begin) : inner;
+    return std::gcd(std::gcd(features, row_stride), of_slice);
   }
-  /// The map of packs of n elements, of which the slice must consist (takes_packs).
+  /// The map of packs of n elements; n must divide `columns()`.
   slice_map of_packs(std::int64_t n) const {
     auto map = *this;
-    if (inner % n == 0) map.inner /= n;
+    if (inner > 1) map.inner /= n;
     else map.extent /= n, map.full_extent /= n, map.begin /= n;
     map.features /= n, map.row_stride /= n;
     return map;
@@ -58,7 +60,7 @@ struct slice_map {
 struct slice_copy {
   slice_map map;
 
-  bool takes_packs(std::int64_t n) const { return map.takes_packs(n); }
+  std::int64_t columns() const { return map.columns(); }
   slice_copy of_packs(std::int64_t n) const { return {map.of_packs(n)}; }
   CT_HOST_DEVICE std::int64_t from(std::int64_t i) const { return map.in_rows(map.in_full(i)); }
   CT_HOST_DEVICE std::int64_t to(std::int64_t i) const { return i; }

@@ -13,12 +13,14 @@ struct warp_exchange {
   static constexpr std::size_t largest = 24; // bytes of a value
   struct given {
     std::size_t bytes = 0;
+    std::size_t reads = 0; // that the lane had made before this call
     unsigned char value[largest]{};
   };
 
   unsigned mask = 0; // 0: not in use
   meeting where;
   given by_lane[2][32];
+  std::size_t reads[32]{}; // that each lane has made
 };
 
 /// The exchanges of a block's warps.
@@ -60,9 +62,16 @@ public:
     auto& to = exchange_.by_lane[turn_][threadIdx.x % 32];
     __builtin_memcpy(to.value, &mine, sizeof(T));
     to.bytes = sizeof(T);
+    to.reads = exchange_.reads[threadIdx.x % 32];
     block::current().meet(exchange_.where, static_cast<std::size_t>(__builtin_popcount(mask)), orders);
+    auto const& first = exchange_.by_lane[turn_][__builtin_ctz(mask)];
+    if (to.reads != first.reads)
+      violated("__shfl_sync",
+               text("lane ", threadIdx.x % 32, " has read ", to.reads, " values, another lane ", first.reads),
+               "all lanes of the mask read together");
   }
   ON_HOST_UNSEEN T operator[](int lane) const {
+    ++exchange_.reads[threadIdx.x % 32];
     check(lane);
     auto const& from = exchange_.by_lane[turn_][lane];
     if (from.bytes != sizeof(T))
