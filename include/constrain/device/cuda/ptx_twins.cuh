@@ -24,6 +24,7 @@ __device__ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 /// all lanes must read together.
 template <class T> class lane_values {
 public:
+  /// `mine`: this lane's value. All lanes must call together.
   __device__ explicit lane_values(T const& mine) : mine_(mine) {}
   /// The value of lane `lane`, which may differ between the lanes.
   __device__ T operator[](int lane) const {

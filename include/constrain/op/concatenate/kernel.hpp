@@ -9,7 +9,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The copy of one input into the result (slice_copy).
+namespace detail {
+
+/// The copy of one input into the result, with the members of `slice_copy`.
 struct concatenate_copy {
   slice_map input;         // the input as a slice of the result
   std::int64_t features;   // elements of a row of the result
@@ -23,6 +25,8 @@ struct concatenate_copy {
     return index / features * row_stride + index % features;
   }
 };
+
+} // namespace detail
 
 template <class device> struct kernel<op::concatenate, device> {
   /// `tensors`: the inputs, then the result, which `write` skips.
@@ -46,7 +50,7 @@ private:
   static void copy_into(call_of<op::concatenate> const& c, tensor<from> const& x, tensor<stored> const& y,
                         std::int64_t begin) {
     auto const d = c.options.dimension;
-    concatenate_copy const places{{x.shape(), d, y.shape().extent[d], begin, x}, y.features(), y.row_stride()};
+    detail::concatenate_copy const places{{x.shape(), d, y.shape().extent[d], begin, x}, y.features(), y.row_stride()};
     copy_mapped(device{}, c, places, x.count, y.data, static_cast<stored const*>(x.data));
   }
 };

@@ -18,7 +18,7 @@ template <class T> slice_map token_map(tensor<T> const& all, std::int64_t index)
 template <class device> struct kernel<op::select_token, device> {
   template <class stored>
   static void run(call_of<op::select_token> const& c, tensor<stored const> x, tensor<stored> y) {
-    copy_mapped(device{}, c, slice_copy{detail::token_map(x, c.options.index)}, y.count, y.data, x.data);
+    copy_mapped(device{}, c, detail::slice_copy{detail::token_map(x, c.options.index)}, y.count, y.data, x.data);
   }
 };
 

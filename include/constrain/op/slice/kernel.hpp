@@ -56,6 +56,8 @@ struct slice_map {
   CT_HOST_DEVICE std::int64_t in_rows(std::int64_t i) const { return i / features * row_stride + i % features; }
 };
 
+namespace detail {
+
 /// The copy of a slice out of the full tensor: element i of the slice is read at from(i) and written at to(i).
 struct slice_copy {
   slice_map map;
@@ -66,6 +68,8 @@ struct slice_copy {
   CT_HOST_DEVICE std::int64_t to(std::int64_t i) const { return i; }
 };
 
+} // namespace detail
+
 /// Loop body of `copy_mapped`.
 template <class map, class stored> struct copy_mapped_elements {
   stored const* x;
@@ -75,7 +79,7 @@ template <class map, class stored> struct copy_mapped_elements {
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[places.to(i)] = x[places.from(i)]; }
 };
 
-/// y[places.to(i)] = x[places.from(i)] for i in [0, count). `map` has the members of `slice_copy`.
+/// y[places.to(i)] = x[places.from(i)] for i in [0, count). `map` has the members of `detail::slice_copy`.
 template <class device, class map, class stored>
 void copy_mapped(device, call const& c, map const& places, std::int64_t count, stored* y, stored const* x) {
   for_elements(device{}, c, count, copy_mapped_elements<map, stored>{x, y, places});
@@ -106,7 +110,7 @@ template <class device> struct kernel<op::slice, device> {
     // The index of the innermost loop: it counts fastest in `c.iteration`.
     auto const iteration = static_cast<std::int64_t>(c.iteration) % c.options.iterations;
     auto const begin = c.options.begin + iteration * c.options.extent;
-    slice_copy const places{{y.shape(), d, x.shape().extent[d], begin, x}};
+    detail::slice_copy const places{{y.shape(), d, x.shape().extent[d], begin, x}};
     copy_mapped(device{}, c, places, y.count, y.data, x.data);
   }
 };

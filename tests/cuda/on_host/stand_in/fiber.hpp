@@ -21,6 +21,28 @@ using stack_place = std::jmp_buf;
 using stack_place = void* [5];
 #endif
 
+#if defined(ON_HOST_TSAN)
+/// A fiber as ThreadSanitizer knows it.
+class known_fiber {
+public:
+  known_fiber() = default;
+  static known_fiber made() { return known_fiber(__tsan_create_fiber(0)); }
+  ON_HOST_UNSEEN static known_fiber running() { return known_fiber(__tsan_get_current_fiber()); }
+  /// The next instruction is this fiber's.
+  ON_HOST_UNSEEN void runs_next() const { __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync); }
+
+private:
+  ON_HOST_UNSEEN explicit known_fiber(void* fiber) : fiber_(fiber) {}
+  void* fiber_ = nullptr;
+};
+#else
+struct known_fiber {
+  static known_fiber made() { return {}; }
+  static known_fiber running() { return {}; }
+  void runs_next() const {}
+};
+#endif
+
 /// A CUDA thread: a stack of its own, which runs `body` again and again, to the end or to a pause. It begins by way of
 /// its own context, and changes by jumps, which need no call of the system; AddressSanitizer needs those calls.
 class fiber {

@@ -50,20 +50,6 @@ inline constexpr bool with_tsan = true;
 inline void acquire(void const* clock) { __tsan_acquire(const_cast<void*>(clock)); }
 inline void release(void const* clock) { __tsan_release(const_cast<void*>(clock)); }
 
-/// A fiber as ThreadSanitizer knows it.
-class known_fiber {
-public:
-  known_fiber() = default;
-  static known_fiber made() { return known_fiber(__tsan_create_fiber(0)); }
-  ON_HOST_UNSEEN static known_fiber running() { return known_fiber(__tsan_get_current_fiber()); }
-  /// The next instruction is this fiber's.
-  ON_HOST_UNSEEN void runs_next() const { __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync); }
-
-private:
-  ON_HOST_UNSEEN explicit known_fiber(void* fiber) : fiber_(fiber) {}
-  void* fiber_ = nullptr;
-};
-
 /// While this object exists, the thread does the stand-in's bookkeeping, which ThreadSanitizer must not see. It sees
 /// the CUDA threads that this thread switches to.
 class bookkeeping {
@@ -92,11 +78,6 @@ inline void begins_anew(void const* memory, std::size_t bytes) {
 inline constexpr bool with_tsan = false;
 inline void acquire(void const*) {}
 inline void release(void const*) {}
-struct known_fiber {
-  static known_fiber made() { return {}; }
-  static known_fiber running() { return {}; }
-  void runs_next() const {}
-};
 struct bookkeeping {
   bookkeeping() {}
   ~bookkeeping() {}
