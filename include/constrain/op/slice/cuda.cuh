@@ -50,7 +50,7 @@ template <int n, class stored> struct add_slice_packs {
 
 } // namespace detail
 
-/// Like the functions of op/slice/kernel.hpp, with accesses of 16 bytes where the slice consists of such packs.
+/// Like `copy_mapped` of op/slice/kernel.hpp, with accesses of 16 bytes where both tensors consist of such packs.
 template <class architecture, class map, class stored>
 void copy_mapped(cuda<architecture> device, call const& c, map const& places, std::int64_t count, stored* y,
                  stored const* x) {
@@ -59,6 +59,7 @@ void copy_mapped(cuda<architecture> device, call const& c, map const& places, st
   };
   with_packs(places.columns(), start, x, y);
 }
+/// The same of `copy_padded`.
 template <class architecture, class stored>
 void copy_padded(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
                  stored const* dy) {
@@ -67,6 +68,7 @@ void copy_padded(cuda<architecture> device, call const& c, slice_map const& map,
   };
   with_packs(map.columns(), start, dy, dx);
 }
+/// The same of `add_slice`.
 template <class architecture, class stored>
 void add_slice(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
                stored const* dy) {
