@@ -6,10 +6,12 @@
 #include "sanitizers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <vector>
 
 namespace ct = constrain;
@@ -19,15 +21,35 @@ namespace {
 
 flash_distances bf16{"bf16"}, fp16{"fp16"}, fp32{"fp32"}, fp64{"fp64"};
 
+/// Checks one of 8 cases (causal or not, padded or not, shared keys or not), with heads of 32, 64 or 128 elements.
+void check_case(std::int64_t tokens, int number, int width, int type) {
+  bool const causal = number % 2 == 0, padded = number / 2 % 2 == 0, shares_keys = number / 4 % 2 == 0;
+  ct::attention_options const options{shares_keys ? 2 : 1, causal, shares_keys ? 1 : 0};
+  flash_case const f{padded ? 3 : 1, tokens, 32 << width % 3, options, true, padded};
+  if (type % 3 == 0) check_flash<ct::bfloat16>(f, bf16);
+  else if (type % 3 == 1) check_flash<ct::float16>(f, fp16);
+  else check_flash<float>(f, fp32);
+}
+
 } // namespace
 
-TEST_CASE("flash attention of 16-bit elements: tokens around the borders of tiles") {
-  int i = 0;
-  for (std::int64_t tokens : {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129}) {
-    std::int64_t const head_width = 32 << i % 3;
-    check_flash<ct::bfloat16>({1, tokens, head_width, {1, i % 2 == 0}}, bf16);
-    if (i++ % 3 == 0) check_flash<ct::float16>({1, tokens, head_width, {1, i % 2 == 0}}, fp16);
+// Numbers of tokens around the borders of tiles, each with every width, type and kind of mask. Sanitizers check one case
+// for each number.
+TEST_CASE("flash attention around the borders of tiles") {
+  std::int64_t const borders[] = {1,  2,   15,  16,  17,  31,  32,  33,  63,  64,
+                                  65, 127, 128, 129, 191, 192, 193, 255, 256, 257};
+  std::set<std::array<int, 3>> pairs; // width, type and number modulo 8, two at a time
+  int index = 0;
+  for (auto const tokens : borders) {
+    for (int width = 0; width < (under_sanitizer ? 1 : 3); ++width) {
+      // Each bit of the three numbers takes both values.
+      int const number = (3 * index + 5 * width) % 8, type = (width + index) % 3;
+      check_case(tokens, number, width, type);
+      pairs.insert({{0, width, type}}), pairs.insert({{1, width, number}}), pairs.insert({{2, type, number}});
+    }
+    ++index;
   }
+  if (!under_sanitizer) CHECK(pairs.size() == 3 * 3 + 3 * 8 + 3 * 8);
 }
 
 TEST_CASE("flash attention of 16-bit elements: heads that share keys, of any width, at any place") {
@@ -75,20 +97,6 @@ TEST_CASE("flash attention of wide elements") {
     check_flash<double>({1, 34, 70, {1, causal}}, fp64);
   }
 }
-
-namespace {
-
-/// Checks one of 8 cases (causal or not, padded or not, shared keys or not), with heads of 32, 64 or 128 elements.
-void check_case(std::int64_t tokens, int number, int width, int type) {
-  bool const causal = number % 2 == 0, padded = number / 2 % 2 == 0, shares_keys = number / 4 % 2 == 0;
-  ct::attention_options const options{shares_keys ? 2 : 1, causal, shares_keys ? 1 : 0};
-  flash_case const f{padded ? 3 : 1, tokens, 32 << width % 3, options, true, padded};
-  if (type % 3 == 0) check_flash<ct::bfloat16>(f, bf16);
-  else if (type % 3 == 1) check_flash<ct::float16>(f, fp16);
-  else check_flash<float>(f, fp32);
-}
-
-} // namespace
 
 // With CONSTRAIN_EXHAUSTIVE, every number of tokens from its value to 257 in all 8 cases; nine consecutive numbers have
 // each case in all widths and types. Sanitizers check one case for each number of tokens; 72 consecutive numbers have
