@@ -32,8 +32,8 @@ public:
   /// The byte offset of the first token; 0 before `remember`.
   std::int64_t begin() const { return begin_; }
 
-  /// Fills `bytes` with the bytes of the file from offset `first` on (0: the beginning of the file). Throws `error` if
-  /// the file has become too short or cannot be read.
+  /// Fills `bytes` with the bytes of the file from offset `first` on (0: the beginning of the file); these must be
+  /// within `size()`. Throws `error` if the file has become too short or cannot be read.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
 
   /// Makes `begin` the offset of the first token: the content is the bytes from `begin` to `size()`. `begin` must be
@@ -59,7 +59,7 @@ private:
   io::descriptor file_;
   std::int64_t begin_ = 0;
   std::uint32_t checksum_ = 0;
-  mutable constrain::detail::mutex verify_mutex_{}; // the training thread and the prefetch thread may both read
+  mutable constrain::detail::mutex verify_mutex_{}; // the training thread and the prefetch thread may both verify
 
   /// Calls `visit(bytes)` as `remember` does. Returns the CRC-32C of the content.
   template <class visitor> std::uint32_t scan(visitor const& visit) const {
@@ -88,9 +88,9 @@ public:
   /// The size of all tokens in bytes.
   std::int64_t size() const { return file_ ? file_->size() - file_->begin() : static_cast<std::int64_t>(view_.size()); }
 
-  /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from offset `first` on; these must be within
-  /// `size()`. `bytes` is valid during the call. The sizes of all parts but the last are multiples of 4. Throws `error`
-  /// if the file cannot be read or, after the calls, if `token_file::verify` finds a change.
+  /// Calls `visit(bytes)` for consecutive parts of the `count` bytes from offset `first` on (0: the first token); these
+  /// must be within `size()`. `bytes` is valid during the call. The sizes of all parts but the last are multiples of 4.
+  /// Throws `error` if the file cannot be read or, after the calls, if `token_file::verify` finds a change.
   void visit(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
   /// The error for content that has changed since the corpus was made.

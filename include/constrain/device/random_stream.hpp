@@ -5,14 +5,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The random bits of one node in one iteration of one optimizer step. The bits of an element depend only on seed,
-/// step, node, iteration, sample and element, so recomputation, gradient accumulation, sharding, threads and resuming
-/// do not change the bits.
+/// The random bits of one node, or of the stochastic rounding of one parameter, in one iteration of one optimizer step.
+/// The bits of an element depend only on the fields of this struct and on the two integers that `draw` takes for the
+/// element, so recomputation, gradient accumulation, sharding, threads and resuming do not change the bits.
 struct random_stream {
   std::uint64_t seed = 0;      // seed of the training run
-  std::int64_t step = 0;       // number of earlier optimizer steps
-  int random_key = 0;          // random key of the node
-  std::uint64_t iteration = 0; // index of the current iteration of the enclosing loops, except micro-batches
+  std::int64_t step = 0;       // number of earlier optimizer steps, including skipped ones
+  int random_key = 0;          // random key of the node or, for stochastic rounding, of the parameter
+  std::uint64_t iteration = 0; // index of the current iteration of the enclosing loops, without the micro-batch loop
 
   /// Four random words, selected by two integers. Only the lower 32 bits of `sample`, `quad` and `step` count, and only
   /// the lower 24 bits of `random_key`. `iteration` must be less than 2^40. In dropout, the words are for the elements

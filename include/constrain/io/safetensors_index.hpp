@@ -9,7 +9,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The index of tensors that are stored in several safetensors files (shards), as Hugging Face Transformers writes it:
+/// The index of tensors that are stored in several safetensors files, as Hugging Face Transformers writes it:
 /// {"metadata": {...}, "weight_map": {"<tensor>": "<file>", ...}}. The files are in the directory of the index.
 struct safetensors_index {
   /// A tensor and its file.

@@ -9,23 +9,25 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The groups of ranks for collectives on one stream. `wait` aborts the groups and throws `error` if the stream's work
-/// is not complete at the deadline, or if CUDA or NCCL reports a failure. After that, every collective call throws
-/// `error`.
+/// The groups of ranks for collectives on one stream. `wait` aborts the groups and throws `error` if CUDA or NCCL
+/// reports a failure or, with at least 2 ranks, if the stream's work takes longer than the deadline. After that, every
+/// collective call throws `error` (see `nccl_group` for a count of 0).
 class nccl_ranks final : public stream_waiter {
 public:
   /// `data`: the ranks that train on different data; `zero`: the ranks that together hold the shards of a tensor.
   /// `deadline`: seconds that this rank waits for the others. `ordered`: whether gradients are added in rank order.
-  /// `before_abort()` is called before the groups are aborted, and must destroy all graphs with calls of the groups.
-  /// The stream's device must be current. Throws `error` as `nccl_group` does, and if CUDA fails. Collective.
+  /// `before_abort()` must destroy all graphs with calls of the groups; `wait`, but not the destructor, calls it before
+  /// it aborts the groups. The stream's device must be current. Throws `error` as `nccl_group` does, and if CUDA fails.
+  /// Collective.
   nccl_ranks(communicator& data, communicator& zero, double deadline, bool ordered, std::function<void()> before_abort)
       : deadline_(deadline), ordered_(ordered), before_abort_(std::move(before_abort)) {
     if (data.size() > 1) data_ = std::make_unique<nccl_group>(data, deadline);
     if (zero.size() > 1 && zero.size() < data.size()) zero_ = std::make_unique<nccl_group>(zero, deadline);
     cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event");
   }
-  /// Ends the groups, which waits for the other ranks. A rank that is missing in one group is missing in both, so that
-  /// both are aborted, and no group is waited for after the other has failed.
+  /// Ends the groups, first `zero`, then `data`. Waits for the other ranks of each, at most `deadline` seconds. If a
+  /// group has failed, if a rank does not end it in time, or during stack unwinding, waits no longer and aborts the
+  /// groups that have not ended. All graphs with calls of the groups must have been destroyed.
   ~nccl_ranks() override {
     auto const fails = [](auto const& group) { return group && group->has_failed(); };
     auto const disconnects = [](auto const& group) { return !group || group->disconnect(); };
@@ -43,8 +45,8 @@ public:
   std::int64_t calls() const { return (data_ ? data_->calls() : 0) + (zero_ ? zero_->calls() : 0); }
 
   /// Waits until the work of the stream is complete. Polls, because cudaStreamSynchronize would never return if the
-  /// stream waits for a rank that has ended. If CUDA or NCCL fails, or after the deadline, aborts the groups and throws
-  /// `error`.
+  /// stream waits for a rank that has ended. If CUDA or NCCL fails or, with at least 2 ranks, if the work takes longer
+  /// than `deadline` seconds, calls `before_abort()`, aborts the groups and throws `error`.
   void wait(cudaStream_t stream) override {
     watchdog::wait const guard("running the kernels", deadline_ + 10);
     try {

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The extents of a parameter, `matrices` matrices [rows, columns], and the sizes of the kernels' scratch memory, whose
-/// arrays are all fp64. In this file, `real` is the type in which the weights are updated and stored.
+/// arrays are all fp64. In this file, `real` is the type in which the weights are updated: fp32 for 16-bit weights.
 struct adafactor_extents {
   std::int64_t matrices, rows, columns;
 
@@ -31,18 +31,18 @@ struct adafactor_extents {
 
 /// The arrays of adafactor_factored.
 template <class real> struct adafactor_arrays {
-  real const *gradient, *row, *column;
+  real const *gradient, *row, *column; // [matrices, rows, columns], [matrices, rows] and [matrices, columns]
   adafactor_elements<real> elements;
-  real *new_row, *new_column;
-  real* factor; // [matrices, columns]: 1 / sqrt(new_column)
+  real *new_row, *new_column; // [matrices, rows] and [matrices, columns]
+  real* factor;               // [matrices, columns]: 1 / sqrt(new_column)
   double const* norm_and_scale;
   op::adafactor_step const* hyper;
   double *column_sums, *mean, *weight_squares, *update_squares, *row_factor; // scratch memory, see adafactor_extents
   adafactor_rates* rates;
 };
 
-/// The new moving average of the squared gradient, from the average before this step and the mean of the squared
-/// gradient in this step.
+/// The new moving average of the squared gradient plus epsilon1, from the average before this step and the mean of the
+/// squared gradient in this step.
 template <class real> __device__ real adafactor_average(op::adafactor_step const& h, real old_average, double mean) {
   return static_cast<real>(h.beta2 * static_cast<double>(old_average) + (1 - h.beta2) * (mean + h.epsilon1));
 }
@@ -65,7 +65,7 @@ template <int n, class real> struct adafactor_squares {
 } // namespace detail
 
 // Computes the new average of each row, and the sum of the squares of the row's weights; one warp for each row
-// of each matrix, n elements per access. `rows`: the rows of all matrices.
+// of each matrix, n elements per access. `rows`: the number of rows of all matrices together.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_rows_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -88,8 +88,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.weight_squares[row] = weight_squares;
 }
 
-// Computes the new average of each column and its factor, from the column's sums over the parts. The first block of
-// each matrix also computes the mean of the matrix's new row averages. blockIdx.y is the index of the matrix.
+// Computes the new average of each column and its factor, from the column's partial sums, one per part. The first
+// block of each matrix also computes the mean of the matrix's new row averages. blockIdx.y is the index of the matrix.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_columns_kernel(detail::adafactor_arrays<real> arrays, detail::adafactor_extents e, std::int64_t parts) {

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// For each class, y (+)= the number of rows whose label and prediction are the class, the number of rows whose
-/// prediction is the class, and the number of rows whose label is the class. The prediction is the argmax of the
+/// For class c, y[0, c] (+)= the number of rows whose label and prediction are both c, y[1, c] (+)= the number of rows
+/// whose prediction is c, and y[2, c] (+)= the number of rows whose label is c. The prediction is the argmax of the
 /// logits; of equal logits, the first; of logits that are all NaN, none. Rows with the label `ignored_label` do not
 /// count. logits [..., classes], labels [...] (i32) -> [3, classes], fp64. (+)=: the first write in a run of the
 /// program overwrites the output; later writes add to it. Output 1 is scratch, [rows], i32: the prediction of each row,

@@ -6,8 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on a block of queries of one head (Dao 2023, algorithm 1). The block is split into panels of
-/// queries; each panel visits the tiles of keys and values in turn, with a running maximum and sum of the softmax.
-/// Heads wider than `columns` are split into chunks of columns; the scores are computed again for each chunk of y.
+/// queries; for each tile of keys and values, every panel updates its running maximum and sum of the softmax. Heads
+/// wider than `columns` are split into chunks of columns; the scores are computed again for each chunk of y.
 template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
   using tile::columns, tile::panel;
@@ -23,7 +23,7 @@ public:
       : mask_(mask), head_width_(head_width), q_(q), k_(k), v_(v) {}
 
   /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` [tokens, head width] and
-  /// `logsumexp` [tokens] belong to this head.
+  /// `logsumexp` [tokens] belong to this head. For a query without keys, both are 0.
   void run(std::int64_t first, head_matrix<stored> y, accumulate* logsumexp) {
     auto const rows = std::min(queries, mask_.masks.tokens - first);
     auto const attended = mask_.keys(first, first + rows - 1);
@@ -146,8 +146,8 @@ private:
 
   using vector = typename register_tile<accumulate>::vector;
 
-  // Above the scores of masked keys (flash_tile::mask_scores), so that they have probability 0 even in a tile of masked
-  // keys only.
+  // The initial value of row_max_. It is above the scores of masked keys (flash_tile::mask_scores), so that these keys
+  // have probability 0 even in a tile of masked keys only.
   static constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest() / 2;
 
   attention_mask<std::int64_t> mask_;
