@@ -51,15 +51,22 @@ template <int bytes> __device__ void store_words(void const* from, void* to) {
                      "r"(word.w)
                    : "memory");
     }
-  } else if constexpr (bytes == 8) {
-    auto const word = *static_cast<uint2 const*>(from);
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};"
-                 :
-                 : "l"(__cvta_generic_to_global(to)), "r"(word.x), "r"(word.y)
-                 : "memory");
   } else copy_words<bytes>(from, to);
 #else
   copy_words<bytes>(from, to);
+#endif
+}
+
+/// Stores two words of 16-bit elements, 8 bytes, in global memory, in one instruction. (The compiler combines the stores
+/// of two fp32 elements by itself.)
+__device__ inline void store_two_words(std::uint32_t const (&from)[2], void* to) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};"
+               :
+               : "l"(__cvta_generic_to_global(to)), "r"(from[0]), "r"(from[1])
+               : "memory");
+#else
+  copy_words<8>(from, to);
 #endif
 }
 
@@ -157,6 +164,7 @@ template <class T, int n, class real> __device__ stored_pack<n, T> rounded_pack(
 /// min(16, bytes of n elements).
 template <int n, class T> __device__ void store_stored(stored_pack<n, T> const& from, T* to) {
   if constexpr (n == 1) *to = from.units[0];
+  else if constexpr (stored_pack<n, T>::in_pairs && n == 4) detail::store_two_words(from.units, to);
   else detail::store_words<static_cast<int>(n * sizeof(T))>(from.units, to);
 }
 /// Rounds n elements to `T`, and stores them like `store_stored`.
