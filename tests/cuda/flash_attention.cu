@@ -33,8 +33,8 @@ void check_case(std::int64_t tokens, int number, int width, int type) {
 
 } // namespace
 
-// Numbers of tokens around the borders of tiles, each with every width, type and kind of mask. Sanitizers check one case
-// for each number.
+// Numbers of tokens around the borders of tiles, each with every width, type and kind of mask. Sanitizers check one
+// case for each number.
 TEST_CASE("flash attention around the borders of tiles") {
   std::int64_t const borders[] = {1,  2,   15,  16,  17,  31,  32,  33,  63,  64,
                                   65, 127, 128, 129, 191, 192, 193, 255, 256, 257};

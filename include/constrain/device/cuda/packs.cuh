@@ -57,8 +57,8 @@ template <int bytes> __device__ void store_words(void const* from, void* to) {
 #endif
 }
 
-/// Stores two words of 16-bit elements, 8 bytes, in global memory, in one instruction. (The compiler combines the stores
-/// of two fp32 elements by itself.)
+/// Stores two words of 16-bit elements, 8 bytes, in global memory, in one instruction. (The compiler combines the
+/// stores of two fp32 elements by itself.)
 __device__ inline void store_two_words(std::uint32_t const (&from)[2], void* to) {
 #if defined(__CUDA_ARCH__)
   asm volatile("st.global.v2.u32 [%0], {%1, %2};"
