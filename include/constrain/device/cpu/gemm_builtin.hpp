@@ -78,12 +78,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<packed*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
-  // With few rows, packing B costs more time than it saves. In this case, B is read in place if it needs no conversion
-  // and no transposition, except in a block that ends with an incomplete panel. With vectors of fewer than 64 bytes,
-  // reading in place is slower if A has three or more panels (measured on Zen 5).
-  constexpr int rows_in_place = (vector_bytes == 64 ? 5 : 2) * blocking::rows;
   bool const can_read_in_place =
-      std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= rows_in_place;
+      std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= blocking::rows_in_place;
   auto const tile_rows = equal_part(rows, blocking::tile_rows, 1);
   auto const prefetch_of_b = [&](std::int64_t p, std::int64_t j) {
     auto const length = std::min(blocking::along_k, k - p),

@@ -2,6 +2,7 @@
 
 #include "constrain/base/variant.hpp"
 #include "constrain/device/cpu/gemm_pack.hpp"
+#include "constrain/device/cpu/gemm_prefetch.hpp"
 #include "constrain/device/cpu/vector.hpp"
 
 #include <cstdint>
@@ -20,6 +21,8 @@ template <class packed> struct gemm_packed_panel {
     right = *reinterpret_cast<unaligned const*>(row + vector_of<packed>::lanes);
     row += stride;
   }
+  /// Prefetches the vectors that `load` will load after `count` other rows.
+  [[gnu::always_inline]] void fetch(std::int64_t count) const { gemm_fetch(row + count * stride, 2 * vector_bytes); }
 };
 
 /// A panel of B that a micro-kernel packs while it multiplies, instead of in a separate pass. Rows of B are `stride`
@@ -39,6 +42,12 @@ template <class packed, class stored> struct gemm_unpacked_panel {
     *reinterpret_cast<unaligned*>(packed_row) = left;
     *reinterpret_cast<unaligned*>(packed_row + lanes) = right;
     packed_row += 2 * lanes;
+  }
+  /// Prefetches the elements that `load` will load after `count` other rows of packed elements.
+  [[gnu::always_inline]] void fetch(std::int64_t count) const {
+    constexpr auto elements = elements_of<packed>;
+    for (std::int64_t i = 0; i < elements; ++i)
+      gemm_fetch(row + (count * elements + i) * stride, 2 * vector_of<packed>::lanes * sizeof(stored));
   }
 };
 

@@ -37,6 +37,12 @@ private:
   }
 };
 
+/// Prefetches `bytes` bytes, a constant, from `from` on into the L1 cache. They need not exist.
+[[gnu::always_inline]] inline void gemm_fetch(void const* from, std::int64_t bytes) {
+  for (std::int64_t offset = 0; offset < bytes; offset += gemm_prefetch::line)
+    __builtin_prefetch(static_cast<char const*>(from) + offset, 0, 3);
+}
+
 /// The prefetches of a micro-kernel: lines of the next block of B, and of its own micro-tile of C.
 struct gemm_prefetches {
   gemm_prefetch b{}, c{};
