@@ -62,6 +62,10 @@ struct old_directory {
 /// locks, removes nothing.
 [[gnu::cold]] void remove_abandoned(directory_handle const& parent, std::string const& name, uid_t owner);
 
+/// Removes '.<name>.previous' in `parent` if it has a valid mark of `owner`, and `name` is a directory with a manifest:
+/// a save replaced `name`, but was interrupted before it removed the old directory.
+[[gnu::cold]] void remove_replaced(directory_handle const& parent, std::string const& name, uid_t owner);
+
 /// Exchanges two names in a directory atomically. On failure, returns false and sets `errno` (ENOSYS or EINVAL: not
 /// supported).
 bool exchange(directory_handle const& parent, std::string const& first_name, std::string const& second_name);

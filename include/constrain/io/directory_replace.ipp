@@ -136,6 +136,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   }
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE void remove_replaced(directory_handle const& parent, std::string const& name,
+                                                    uid_t owner) {
+  auto const previous_name = concat({".", name, ".previous"});
+  directory_handle const target(parent, name), previous(parent, previous_name);
+  if (!target || !status_at(target.get(), std::string(manifest_name))) return;
+  if (auto const files = marked_files(previous, parent, name, owner))
+    remove_directory(previous, parent, previous_name, *files, name);
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE bool exchange(directory_handle const& parent, std::string const& first_name,
                                              std::string const& second_name) {
 #if defined(SYS_renameat2)

@@ -104,6 +104,22 @@ TEST_CASE("series: what a killed save left is removed, unless another run saves 
   CHECK(left[3] == "step-6");
 }
 
+TEST_CASE("series: a replaced directory that an interrupted save left is removed, unless its step has no other") {
+  temporary_directory const scratch;
+  save_steps(scratch, {2, 4, 6, 8});
+  auto const run = scratch / "run/";
+  for (auto const* step : {"2", "4", "8"})
+    fs::rename(run + "step-" + step, run + ".step-" + step + ".previous");            // between the two renames
+  for (auto const* step : {"4", "8"}) fs::copy(run + "step-6", run + "step-" + step); // after both
+  fs::create_directory(run + ".step-6.previous");
+  write_file(run + ".step-6.previous/thesis.txt", "years of work");
+  CHECK(kept(scratch, 9, 6) == steps{8, 6, 4, 2});
+  CHECK_FALSE(fs::exists(run + ".step-4.previous"));
+  CHECK(ct::io::directory_reader(run + "step-4").contains("state.json"));
+  for (auto const* left : {".step-2.previous/state.json", ".step-6.previous/thesis.txt", ".step-8.previous/state.json"})
+    CHECK_MESSAGE(fs::exists(run + left), left);
+}
+
 TEST_CASE("series: a link is left alone, with what it leads to, and does not count") {
   temporary_directory const scratch;
   save_steps(scratch, {1, 2, 3, 4});
