@@ -131,8 +131,8 @@ void print_beginning() {
   std::puts(
       "`attention::automatic` and `fusion::automatic` choose only ops that have kernels for the device. If a\n"
       "trainer's program calls an op without a kernel for the device, the compiler reports that op and the line of\n"
-      "the call in the model. So some compositions that this page allows do not compile for a CUDA device, for\n"
-      "example with `parallel::ddp`.\n\n"
+      "the call in the model. Of the library's ops, only those of `parallel::tensor` have no CUDA kernels, and a\n"
+      "rule refuses this policy on a CUDA device. So this error can concern only your own ops.\n\n"
       "`tests/docs/compatibility.cpp` generates this page from the slots in `include/constrain/policy/slots.hpp` and\n"
       "the rules between them in `include/constrain/policy/rules.hpp`. The test `docs.compatibility` fails if the\n"
       "page is out of date.\n\n"

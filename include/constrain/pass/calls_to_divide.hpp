@@ -24,7 +24,7 @@ public:
   /// Decides for the forward program `p`, which must outlive this object. `ranks`: ranks in a tensor group, at least 2.
   constexpr calls_to_divide(program const& p, int ranks) : p_(p), ranks_(ranks) {
     for (int v = 0; v < p.values.size(); ++v) is_vocabulary_[v] = can_be_vocabulary(v);
-    // Each repetition rules out a call that begins or a vocabulary, so the loops end.
+    // Each repetition rules out a vocabulary or a call that can begin a division, so the loops end.
     do {
       begin_count_ = 0, vocabulary_begins_ = 0;
       for (int i = 0; i < p.nodes.size(); ++i) can_begin_[i] = find_begin(i);
@@ -107,7 +107,8 @@ private:
     return is_used_as_vocabulary;
   }
   /// Whether input k of node i is a table in which the op looks up rows, and the op has a form that works on one rank's
-  /// rows. Input 0 of the other ops with such a form, the logits, has the pattern `...` in the op's `layouts`.
+  /// rows. In a forward program, input 0 of the other ops with such a form is the logits, which have the pattern `...`
+  /// in the op's `layouts`.
   constexpr bool looks_up(int i, int k) const {
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;

@@ -48,11 +48,11 @@ public:
   /// Copies an array, if a node reads it. Throws `error` if an integer is out of the port's range. Returns the number
   /// of integer labels that are not `ignored_label`; for inputs and for floating-point labels, the number of elements.
   std::int64_t operator()(plan_port const& to, array_view from) const;
-  /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports.
+  /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports; 0 if there is none.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
   /// Copies `from`, one array for each label port, to these ports. Sets valid[i] to the number of labels other than
-  /// `ignored_label` in micro-batch i of the first label port. Returns the sum. Without a label port, returns 0 and
-  /// leaves `valid` unchanged.
+  /// `ignored_label` in micro-batch i of the first label port. `valid`: one element for each micro-batch in the
+  /// arrays, at least one. Returns the sum. Without a label port, returns 0 and leaves `valid` unchanged.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

@@ -20,17 +20,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The type of the sums over products of packed elements.
 template <class packed> using sum_of = std::conditional_t<std::is_same_v<packed, bfloat16_pair>, float, packed>;
 
-/// Whether the processor is an Intel Xeon since Sapphire Rapids, as far as the compiler knows: only these have
-/// AVX512-FP16.
+/// Whether the code is compiled for AVX512-FP16. Of the processors on which the GEMM was measured, Intel's Xeon (family
+/// 6, model 207) has it, and Zen 4 and Zen 5 do not.
 #if defined(__AVX512FP16__)
 inline constexpr bool compiled_for_avx512_fp16 = true;
 #else
 inline constexpr bool compiled_for_avx512_fp16 = false;
 #endif
 
-/// Block sizes of the built-in GEMM for one type of packed elements and register width. A micro-tile of C, rows x
-/// columns, stays in registers. At most tile_rows x depth elements of A and depth x tile_columns elements of B are
-/// packed at a time. A block of A, of block_panels panels, and the packed B together stay in the L2 cache.
+/// Block sizes and limits of the built-in GEMM for one type of packed elements and register width. A micro-tile of C,
+/// rows x columns, stays in registers. At most tile_rows x depth elements of A and depth x tile_columns elements of B
+/// are packed at a time. A block of A, of block_panels panels, and the packed B together stay in the L2 cache.
 template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_of<packed, bytes> {
   static constexpr int lanes = vector_of<packed, bytes>::lanes;
   // Two vectors of B, one vector of A and the micro-tile fit into 32 registers with AVX-512, otherwise into 16.
@@ -42,13 +42,15 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   static constexpr std::int64_t block_panels = 512 / sizeof(packed) / rows; // panels of A in a block
   static constexpr int tile_rows = (2048 / sizeof(packed) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(packed);
-  // With at most this many rows of A, B is read in place if it needs no conversion and no transposition, except in a
-  // block that ends with an incomplete panel: packing would cost more time than it saves. With vectors of fewer than 64
-  // bytes, reading in place is slower if A has three or more panels (both measured on Zen 5). On an Intel Xeon (family
-  // 6, model 207), packing is faster for 64 rows, in the median over the shapes of bench/gemms.cpp by 6 %.
+  // With at most this many rows of A in a thread's tile, packing B costs more time than it saves. B is then read in
+  // place if it needs no conversion and no transposition, except in a block that ends with an incomplete panel. With
+  // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels (both measured on Zen 5).
+  // On an Intel Xeon (family 6, model 207), packing is faster: with 64 rows of x, by 6 % in the median over the shapes
+  // of bench/gemms.cpp.
   static constexpr int rows_in_place = bytes != 64 ? 2 * rows : compiled_for_avx512_fp16 ? 0 : 5 * rows;
-  // How many rows ahead a micro-kernel prefetches packed A and B into the L1 cache; 0: this is left to the processor.
-  // On the same Xeon, whose rate without a prefetch was 0.94 of oneDNN's at 256 rows, in the median, it is 0.97 with it.
+  // How many rows ahead a micro-kernel prefetches its panels of A and B into the L1 cache; 0: only the processor does.
+  // On the same Xeon, with 256 rows of x, this raised the median of the rate, divided by oneDNN's, over the same shapes
+  // from 0.94 to 0.97.
   static constexpr int rows_ahead = bytes == 64 && compiled_for_avx512_fp16 ? 8 : 0;
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;
@@ -89,9 +91,9 @@ template <class vector, class real>
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
 /// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Prefetches a few cache lines of c and
 /// of the next block of B every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b
-/// wait. The function is not inlined, and its loop has no live vectors except sums and operands: any other vector could
-/// spill a register. Only the conversion of float16 needs more vectors; even so, packing such a B in a separate pass is
-/// slower.
+/// wait. If `blocking::rows_ahead` is not 0, also prefetches a and b. The function is not inlined, and its loop has no
+/// live vectors except sums and operands: any other vector could spill a register. Only the conversion of float16 needs
+/// more vectors; even so, packing such a B in a separate pass is slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,

@@ -37,7 +37,9 @@ private:
   }
 };
 
-/// Prefetches `bytes` bytes, a constant, from `from` on into the L1 cache. They need not exist.
+/// Prefetches the cache lines with from[0], from[64] and so on, of `bytes` bytes, into the L1 cache. If `from` is not
+/// at the beginning of a line, the last bytes may be left out. The bytes need not be in an array. `bytes`: a constant,
+/// so that the loop is unrolled.
 [[gnu::always_inline]] inline void gemm_fetch(void const* from, std::int64_t bytes) {
   for (std::int64_t offset = 0; offset < bytes; offset += gemm_prefetch::line)
     __builtin_prefetch(static_cast<char const*>(from) + offset, 0, 3);

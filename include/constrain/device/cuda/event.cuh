@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A CUDA event: a point in the order of a stream's work.
+/// A CUDA event: a point in the order of a stream's work. It records no time.
 class cuda_event {
 public:
   /// Makes an event of the current device. Throws `error` if CUDA fails.
