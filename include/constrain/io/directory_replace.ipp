@@ -137,11 +137,15 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void remove_replaced(directory_handle const& parent, std::string const& name,
-                                                    uid_t owner) {
+                                                    uid_t owner, std::string const& display_name) {
   auto const previous_name = concat({".", name, ".previous"});
-  directory_handle const target(parent, name), previous(parent, previous_name);
-  if (!target || !status_at(target.get(), std::string(manifest_name))) return;
-  if (auto const files = marked_files(previous, parent, name, owner))
+  // Opened before the target: in the other order, a concurrent save could make one directory first the target and then
+  // the previous one.
+  directory_handle const previous(parent, previous_name), target(parent, name);
+  auto const files = marked_files(previous, parent, name, owner);
+  if (!files || !marked_files(target, parent, name, owner) || same_file(previous.status(), target.status())) return;
+  auto const saved = listed_files(target, display_name, true), undamaged = listed_files(target, display_name, false);
+  if (saved && undamaged && saved->size() == undamaged->size())
     remove_directory(previous, parent, previous_name, *files, name);
 }
 

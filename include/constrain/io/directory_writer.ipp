@@ -61,12 +61,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::recover() {
-  detail::remove_replaced(parent_, split_target_.name, owner());
   detail::directory_handle const previous(parent_, previous_);
   auto const files = detail::marked_files(previous, parent_, split_target_.name, owner());
   if (!files) return;
+  detail::directory_handle const target(parent_, split_target_.name);
+  bool const is_replaced = target && detail::status_at(target.get(), std::string(manifest_name));
   // The rename replaces an empty directory. It fails, and keeps both, if anything else has the target's name.
-  if (is_restorable(previous))
+  if (is_restorable(previous) && !is_replaced)
     static_cast<void>(::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()));
   else detail::remove_directory(previous, parent_, previous_, *files, split_target_.name);
 }

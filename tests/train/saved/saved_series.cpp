@@ -104,20 +104,31 @@ TEST_CASE("series: what a killed save left is removed, unless another run saves 
   CHECK(left[3] == "step-6");
 }
 
-TEST_CASE("series: a replaced directory that an interrupted save left is removed, unless its step has no other") {
+TEST_CASE("series: what an interrupted save left of a replaced run is removed if the new run is complete") {
   temporary_directory const scratch;
-  save_steps(scratch, {2, 4, 6, 8});
+  save_steps(scratch, {1, 2, 3, 4, 5, 6, 8});
   auto const run = scratch / "run/";
-  for (auto const* step : {"2", "4", "8"})
-    fs::rename(run + "step-" + step, run + ".step-" + step + ".previous");            // between the two renames
-  for (auto const* step : {"4", "8"}) fs::copy(run + "step-6", run + "step-" + step); // after both
-  fs::create_directory(run + ".step-6.previous");
+  auto const interrupt = [&](std::string const& step) { // after the save's first rename
+    fs::rename(run + "step-" + step, run + ".step-" + step + ".previous");
+  };
+  auto const interrupt_later = [&](std::string const& step) { // after both
+    fs::rename(run + "step-" + step, scratch / "aside");
+    save(run + "step-" + step);
+    fs::rename(scratch / "aside", run + ".step-" + step + ".previous");
+  };
+  interrupt("1"), interrupt("2");
+  for (auto const* step : {"3", "4", "5", "8"}) interrupt_later(step);
+  fs::copy(run + "step-3", run + "step-2");            // nothing that a save made
+  write_file(run + "step-3/state.json", "damaged");    // a save made it, but it is damaged
+  write_file(run + "step-5/manifest.json", "damaged"); // likewise
+  fs::create_directory(run + ".step-6.previous");      // nothing that a save replaced
   write_file(run + ".step-6.previous/thesis.txt", "years of work");
-  CHECK(kept(scratch, 9, 6) == steps{8, 6, 4, 2});
+  CHECK(kept(scratch, 9, 6) == steps{8, 6, 5, 4, 3, 2, 1});
   CHECK_FALSE(fs::exists(run + ".step-4.previous"));
   CHECK(ct::io::directory_reader(run + "step-4").contains("state.json"));
-  for (auto const* left : {".step-2.previous/state.json", ".step-6.previous/thesis.txt", ".step-8.previous/state.json"})
-    CHECK_MESSAGE(fs::exists(run + left), left);
+  for (auto const* step : {"1", "2", "3", "5", "8"})
+    CHECK_MESSAGE(fs::exists(run + ".step-" + step + ".previous/state.json"), step);
+  CHECK(fs::exists(run + ".step-6.previous/thesis.txt"));
 }
 
 TEST_CASE("series: a link is left alone, with what it leads to, and does not count") {

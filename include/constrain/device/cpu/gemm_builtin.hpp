@@ -94,6 +94,8 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
   for (std::int64_t first_row = 0; first_row < rows; first_row += tile_rows) {
     auto const height = std::min(tile_rows, rows - first_row);
     auto const panels_of_a = gemm_panel_split::evenly(height, blocking::rows);
+    bool const kernel_packs = has_packing_kernel(panels_of_a.begin(1), blocking::rows);
+    bool const prefers_packing = blocking::prefers_packing && panels_of_a.count > 1 && kernel_packs;
     std::int64_t p = 0;
     do { // at least once: for k = 0, C must still be scaled
       auto const length = std::min(blocking::along_k, k - p);
@@ -109,10 +111,9 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
         gemm_block_of_b<packed, b_type> block = {packed_b, blocking::columns, blocking::columns * depth};
         if (b_transposed == transpose::yes)
           gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, length, panels_of_b, packed_b);
-        else if (can_read_in_place && complete) {
+        else if (can_read_in_place && complete && !prefers_packing) {
           if constexpr (std::is_same_v<b_type, packed>) block = {b + p * ldb + j, ldb, blocking::columns};
-        } else if (complete && length % elements_of<packed> == 0 &&
-                   has_packing_kernel(panels_of_a.begin(1), blocking::rows))
+        } else if (complete && length % elements_of<packed> == 0 && kernel_packs)
           block = {packed_b, blocking::columns, blocking::columns * depth, packed_b, b + p * ldb + j, ldb};
         else gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, panels_of_b, packed_b);
         gemm_prefetches prefetch = {.b = j + width < columns ? prefetch_of_b(p, j + width)

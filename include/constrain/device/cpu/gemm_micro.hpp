@@ -20,9 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The type of the sums over products of packed elements.
 template <class packed> using sum_of = std::conditional_t<std::is_same_v<packed, bfloat16_pair>, float, packed>;
 
-/// Whether the code is compiled for AVX512-FP16. Of the processors on which the GEMM was measured, Intel's Xeon (family
-/// 6, model 207) has it, and Zen 4 and Zen 5 do not.
-#if defined(__AVX512FP16__)
+/// Whether the code is compiled for AVX512-FP16 (and AVX512-BF16, so that CONSTRAIN_FLAGS names it). Of the processors
+/// on which the GEMM was measured, Intel's Xeon (family 6, model 207) has it, and Zen 4 and Zen 5 do not.
+#if defined(__AVX512BF16__) && defined(__AVX512FP16__)
 inline constexpr bool compiled_for_avx512_fp16 = true;
 #else
 inline constexpr bool compiled_for_avx512_fp16 = false;
@@ -45,12 +45,13 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // With at most this many rows of A in a thread's tile, packing B costs more time than it saves. B is then read in
   // place if it needs no conversion and no transposition, except in a block that ends with an incomplete panel. With
   // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels (both measured on Zen 5).
-  // On an Intel Xeon (family 6, model 207), packing is faster: with 64 rows of x, by 6 % in the median over the shapes
-  // of bench/gemms.cpp.
-  static constexpr int rows_in_place = bytes != 64 ? 2 * rows : compiled_for_avx512_fp16 ? 0 : 5 * rows;
-  // How many rows ahead a micro-kernel prefetches its panels of A and B into the L1 cache; 0: only the processor does.
-  // On the same Xeon, with 256 rows of x, this raised the median of the rate, divided by oneDNN's, over the same shapes
-  // from 0.94 to 0.97.
+  static constexpr int rows_in_place = (bytes == 64 ? 5 : 2) * rows;
+  // Whether B is packed even so if A has several panels and a micro-kernel packs B. On an Intel Xeon (family 6, model
+  // 207), this made the input gradients of bench/gemms.cpp faster: with 64 rows of x, by 19 % in the median.
+  static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
+  // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
+  // the next one B; 0: only the processor does. On the same Xeon, with 256 rows of x, this raised the median of the
+  // rate, divided by oneDNN's, over the shapes of bench/gemms.cpp from 0.94 to 0.97.
   static constexpr int rows_ahead = bytes == 64 && compiled_for_avx512_fp16 ? 8 : 0;
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;

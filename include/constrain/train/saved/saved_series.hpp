@@ -36,9 +36,9 @@ public:
   /// another user, was copied or moved here (see io/directory_mark.hpp), or exists only as '.step-<n>.previous'.
   /// Removes, without counting, a saved run that has no manifest: its removal was interrupted. If other files are left
   /// in the directory of a removed run, the directory is renamed to 'step-<n>.kept-<suffix>'. Also removes the
-  /// directories that interrupted saves of steps of at most `last` left: temporary ones and those that a save had
-  /// already replaced (`remove_abandoned` and `remove_replaced` in io/directory_replace.hpp). Ignores failures: the
-  /// next call tries again.
+  /// directories that interrupted saves of steps of at most `last` left: temporary ones, and each '.step-<n>.previous'
+  /// that such a save had already replaced (`remove_abandoned` and `remove_replaced` in io/directory_replace.hpp).
+  /// Ignores failures: the next call tries again.
   [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:

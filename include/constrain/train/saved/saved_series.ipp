@@ -63,18 +63,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   io::detail::directory_handle const newest(parent, name(last)); // its owner is the user who saves the current run
   auto const names = parent.names();
   if (!newest || !names) return;
-  for (auto const& entry_name : *names) {
+  for (auto const& entry_name : *names)
     if (auto const step = hidden_step(entry_name, ".partial-"); step && *step <= last)
       io::detail::remove_abandoned(parent, name(*step), newest.owner());
-    if (auto const step = hidden_step(entry_name, ".previous"); step && *step <= last)
-      io::detail::remove_replaced(parent, name(*step), newest.owner());
-  }
   for (auto const step : steps_of(*names)) {
     if (step > last) continue;
-    io::detail::directory_handle const old(parent, name(step));
-    auto const files = io::detail::marked_files(old, parent, name(step), newest.owner());
-    if (!files) continue;
     try {
+      io::detail::remove_replaced(parent, name(step), newest.owner(), path(step));
+      io::detail::directory_handle const old(parent, name(step));
+      auto const files = io::detail::marked_files(old, parent, name(step), newest.owner());
+      if (!files) continue;
       // An interrupted removal leaves a directory without a manifest: remove this directory without counting it.
       if (io::detail::listed_files(old, path(step), true) && count-- > 0) continue;
       io::detail::remove_directory(old, parent, name(step), *files, name(step));
