@@ -49,7 +49,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void event_file::record(std::string const& event) {
   auto const length = fixed(event.size(), 8);
-  if (!write_all(file_, length + checksum(length) + event + checksum(event))) fail();
+  auto const bytes = length + checksum(length) + event + checksum(event);
+  if (!write_all(file_, bytes)) fail();
 }
 
 } // namespace constrain::io

@@ -13,13 +13,14 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 
 namespace detail {
 
-/// The error for invalid JSON at byte `byte`. `source`: the path or name of the text. `reason`: what is wrong there.
+/// The error for invalid JSON at byte `byte`. `source`: the path or name of the text; path:line for a line of a file.
+/// `reason`: what is wrong there.
 inline error not_json(std::string_view source, std::size_t byte, std::string_view reason) {
   return error({"'", source, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
 /// The error for an unsuitable value at byte `byte`. `needed`: what the text must have there, such as "an array".
-/// `digits`: the value as written, if it is a number.
+/// `digits`: the value as written, if it is a number; the error shows at most 40 characters.
 inline error unsuitable_json(std::string_view source, std::size_t byte, json_kind kind, std::string_view digits,
                              std::string_view needed) {
   constexpr std::string_view kinds[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Emulates TF32 on devices without tensor cores: before each call, rounds to TF32 the fp32 inputs that the op declares
-/// as operands of a GEMM (`op_info::gemm_operands`).
+/// Emulates `precision::tf32` on the CPU: before each call, rounds to TF32 the fp32 inputs that the op declares as
+/// operands of a GEMM (`op_info::gemm_operands`).
 constexpr program round_operands(program const& p) {
   return rewrite(p, [](builder& out, node n, int) {
     if (n.kind == node_kind::call)

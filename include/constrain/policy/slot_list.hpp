@@ -19,10 +19,10 @@ struct unknown {
   template <class> static constexpr unknown of() { return {}; }
   template <class...> using otherwise = nothing;
 
-  CONSTRAIN_RULE(known_policies, (said<unknown> const& u), u.given == 0,
-                 "policies: a template argument after the task is not a policy; write precision::..., an optimizer (a "
-                 "type with `hyper`), accumulate<N>, checkpoint::... or a policy of your own, a type with a `slot` and "
-                 "a `value`");
+  CONSTRAIN_RULE(
+      known_policies, (said<unknown> const& u), u.given == 0,
+      "policies: a template argument after the task is not a policy; write precision::..., an optimizer (a "
+      "type with `hyper`), accumulate<N>, checkpoint::... or your own policy, a type with a `slot` and a `value`");
   using rules = rule_list<known_policies>;
 };
 
@@ -30,7 +30,7 @@ struct unknown {
 
 namespace detail {
 
-/// The slots in `slots`, followed by the slots of `policies` that are not in `slots`.
+/// `type` is the list of the slots in `slots`, followed by the slots of `policies` that are not in `slots`.
 template <class slots, class... policies> struct slots_with { using type = slots; };
 template <class... slots, class first, class... rest>
 struct slots_with<slot_list<slots...>, first, rest...>
@@ -38,8 +38,8 @@ struct slots_with<slot_list<slots...>, first, rest...>
                                     slot_list<slots..., policy_slot<first>>>,
                  rest...> {};
 
-/// The value of every slot for a list of policies, and the rules to check: the rules of each slot, followed by the
-/// rules between slots.
+/// The value of every slot for a list of policies, and the rules to check: the rules of each slot, followed by
+/// `shared_rules`, the rules between slots.
 template <class slots, class shared_rules, class... list> struct choices_of;
 template <class... slots, class shared_rules, class... list>
 struct choices_of<slot_list<slots...>, shared_rules, list...> {

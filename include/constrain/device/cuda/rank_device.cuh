@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Identifies a CUDA device; equal on all ranks that use the device.
+/// Identifies a CUDA device; equal on all ranks that use the device under one host name.
 struct device_identity {
   std::uint64_t node = 0; // a hash of the node's host name and boot id
   char bus[32]{};         // PCI bus id
@@ -41,7 +41,8 @@ inline device_identity identify_device(int index) {
 /// The index of the CUDA device of this rank. `requested`: the index, as in cudaSetDevice; -1: the first rank on a node
 /// has device 0, the second rank has device 1, and so on, modulo the number of devices that this rank sees. So if each
 /// rank sees only one device (CUDA_VISIBLE_DEVICES), all have index 0. Throws `error` on all ranks if a device does not
-/// exist, if two ranks have the same device, or if CUDA fails. Collective.
+/// exist, if two ranks have the same device, or if CUDA fails, and on some ranks if the communication fails. `world`:
+/// all ranks. Collective.
 inline int device_of_rank(int requested, communicator& world) {
   int const rank_on_node = world.rank_on_node();
   int index = requested, count = 0;

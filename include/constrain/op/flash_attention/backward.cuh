@@ -14,7 +14,7 @@ namespace detail {
 template <class stored, class accumulate> struct flash_gradient_operands {
   flash_operand<stored const> dy, q, k, v, y;
   flash_operand<stored> dq, dk, dv;
-  accumulate const* logsumexp; // [sequences, heads, tokens]
+  accumulate const* logsumexp; // [sequences, heads, tokens]: of each query's scaled scores
   accumulate* minus_row_sums;  // [sequences, heads, tokens]: -sum(dy * y) of each query
 };
 
@@ -49,7 +49,7 @@ template <bool of_keys, class stored, class accumulate, int width> class flash_g
   using outer_tile = shared_tile<stored, tiling::rows, width>;
   using inner_tile = shared_tile<stored, columns, width>;
   using inner_pair = shared_tile<stored, 2 * columns, width>; // k and v, or q and dy
-  // With two gradients in registers, half of the tile of v stays in shared memory.
+  // With two gradients of 64 or more columns in registers, half of the tile of v stays in shared memory.
   static constexpr bool splits_v = tiling::is_narrow && of_keys && width >= 64;
   using half_tile = shared_tile<stored, tiling::rows, splits_v ? width / 2 : width>;
 
@@ -86,7 +86,7 @@ public:
   __device__ void run() {
     int const last = c_.last_of(first_, tiling::rows);
     auto const inner = of_keys ? mask_.queries(first_, last) : mask_.keys(first_, last);
-    // If no query attends to a key, there are no iterations.
+    // If no query of the tile attends to a key, or no query to a key of the tile, there are no iterations.
     flash_iterations iteration{inner.begin, inner.end, chunks_.count,
                                inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
     dqk_.clear(), dv_.clear();
@@ -101,7 +101,8 @@ public:
 private:
   using outer_rows = tile_rows<outer_tile, warp_rows>;
   using half_rows = tile_rows<half_tile, warp_rows>;
-  /// This thread's source of the inner tiles of one operand, for the first of the heads that share keys.
+  /// This thread's source of the inner tiles of one operand, for the block's head of keys and values or, if `of_keys`,
+  /// for the first of the heads of queries that share it.
   __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& operand) const {
     int const head = of_keys ? query_head(0) : key_head();
     return tile_source<flash_threads, inner_tile>(

@@ -4,7 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0: (1 - p)^gamma * nats.
+/// The focal loss of a row whose cross-entropy is `nats` = -log p >= 0, where p is the probability of the row's label:
+/// (1 - p)^gamma * nats.
 CT_HOST_DEVICE inline double focal_loss_of(double nats, double gamma) {
   return math::pow(-math::expm1(-nats), gamma) * nats;
 }
