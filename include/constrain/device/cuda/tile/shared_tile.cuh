@@ -62,7 +62,7 @@ __device__ void begin_load(tile& to, matrix_view<typename tile::element const> c
   int const remaining = from.columns - unit * tile::unit_elements;
   int const valid = remaining < 0                     ? 0
                     : remaining < tile::unit_elements ? remaining
-                                                      : tile::unit_elements; // the unit's columns
+                                                      : tile::unit_elements; // the unit's columns in `from`
   auto const* source = from.data + first * from.stride + unit * tile::unit_elements;
   auto* destination = to.at(first, unit);
   if (from.aligned) {
