@@ -92,7 +92,7 @@ private:
   std::chrono::steady_clock::time_point began_;
 };
 
-/// The median time of each kind over several profiles of the same plan, longest first.
+/// The median time of each row over several profiles of the same plan, longest first.
 inline std::vector<profile_row> median_of(std::vector<std::vector<profile_row>> const& profiles) {
   auto result = profiles.front();
   for (std::size_t i = 0; i < result.size(); ++i) {

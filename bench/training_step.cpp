@@ -200,7 +200,8 @@ template <class configuration> std::string measure_apart(arguments const& a) {
   return text;
 }
 
-/// Measures a model with sequences of these lengths, as far as the arguments want it.
+/// Measures the model `of` with each of these sequence lengths, in fp32 and in bf16. Skips the models, lengths and
+/// precisions that the arguments do not select.
 template <class of, int... lengths> void measure_if_wanted(arguments const& a, std::vector<std::string>& results) {
   if (a.model != of::name()) return;
   auto const in = [&]<class precision>(precision) {

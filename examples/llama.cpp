@@ -1,4 +1,5 @@
-// Fine-tunes a small Llama, by default one that learns active sentences first: llama [TEXT [PRETRAINED WEIGHTS]]
+// Fine-tunes a small Llama on a text: llama [TEXT [WEIGHTS]]. The default text is sentences in the passive voice.
+// WEIGHTS: a directory with pretrained weights; by default, the model first trains on sentences in the active voice.
 
 #include <constrain/constrain.hpp>
 

@@ -3,8 +3,7 @@
 #include <constrain/constrain.hpp>
 
 // The main job of the example and of the comparison with PyTorch (bench/peers/): a byte-level GPT of about 5 million
-// parameters. The example trains this model on 1 million tokens by default, or on a quarter of them with the built-in
-// GEMM.
+// parameters. By default, the example trains this model on 1 million tokens.
 
 namespace main_job {
 

@@ -1,5 +1,5 @@
-// Measures a CUDA device: its limits, the time of every op in a training step of GPT-2 124M against them, the step as a
-// CUDA graph, and planned memory against the memory that the driver reports.
+// Measures a CUDA device: its limits, the time of every op in a training step of GPT-2 124M or 774M against them, the
+// step as a CUDA graph, and planned memory against the memory that the driver reports.
 
 #include <constrain/constrain.hpp>
 
@@ -105,7 +105,8 @@ struct eager_step {
   std::vector<profile_row> kinds, nodes;
 };
 
-/// The number of nodes of a CUDA graph with the kernels of `p`, which must have run, on its stream.
+/// Captures the kernels of `p` on `stream` in a CUDA graph, and returns the graph's number of nodes. `stream`: the
+/// stream of `p`. `p` must have run before.
 template <class plan> std::size_t graph_nodes(plan& p, cudaStream_t stream) {
   using entries = typename plan::entries;
   auto& runner = p.on_device();
@@ -272,7 +273,7 @@ arguments read_arguments(int count, char** values) {
   for (int i = 1; i < count; i += 2) {
     std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
     if (name == "--size" && value == size_name()) {
-    } // the program's
+    } // the only size of this program
     else if (name == "--rounds")
       a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--part" && (value == "limits" || value == "steps")) a.part = value;

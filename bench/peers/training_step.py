@@ -94,7 +94,7 @@ def bert_large():
 
 
 def llama_1b(layers=16):
-    """Llama 3.2 1B, or as many of its layers."""
+    """Llama 3.2 1B, or its first `layers` layers."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     rope = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "original_max_position_embeddings": 8192,

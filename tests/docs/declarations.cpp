@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-// The reader behind docs/reference.md, on a header that has what headers have.
+// Tests the reader that docs/reference.md is generated with, on a small header.
 
 using namespace constrain::docs;
 

@@ -105,13 +105,13 @@ private:
   /// The part of a declaration read so far.
   struct beginning {
     std::string head{};
-    int round = 0, angle = 0;  // brackets that are open
-    bool parameters = false;   // of a function, are there
-    bool initialised = false;  // a '=' was there
-    bool initialisers = false; // of a constructor, have begun
+    int round = 0, angle = 0;  // numbers of open brackets
+    bool parameters = false;   // whether a function's parameters have begun
+    bool initialised = false;  // whether a '=' was read
+    bool initialisers = false; // whether a constructor's member initialisers have begun
   };
 
-  /// One declaration: several where it declares several fields or is a namespace.
+  /// Reads a declaration. Returns several if it declares several fields or is a namespace.
   std::vector<declaration> declared_here(std::string const& inside) {
     declaration d;
     d.line = line_of(at_);

@@ -11,7 +11,7 @@
 
 namespace constrain::docs {
 
-/// On one line, one space at a time.
+/// The text on one line, with one space between words.
 inline std::string joined(std::string const& text) {
   std::string line;
   for (char c : text) {
@@ -22,7 +22,7 @@ inline std::string joined(std::string const& text) {
   while (line.ends_with(" ")) line.pop_back();
   return line;
 }
-/// Where the bracket closes that opens at `begin`; what is in round brackets does not count.
+/// The index after the `>` that closes the `<` at `begin`. Angle brackets inside round brackets do not count.
 inline std::size_t end_of_angle(std::string const& text, std::size_t begin) {
   int angle = 0, round = 0;
   for (auto i = begin; i < text.size(); ++i) {
@@ -47,7 +47,7 @@ inline std::string name_of_type(std::string const& head) {
     if (text.starts_with(word)) text = text.substr(word.size());
   return joined(text.substr(0, text.find(" :")));
 }
-/// The name before the parameters; for operators, with the symbol, as in `operator+`.
+/// The name before the parameters; of an operator, with the symbol, as in `operator+`.
 inline std::string name_of_function(std::string const& declaration) {
   auto const text = without_template(declaration);
   if (auto const sign = text.find("operator"); sign != std::string::npos)
@@ -121,7 +121,7 @@ protected:
       at_ = std::min(text_.find(end, at_), text_.size() - end.size()) + end.size();
       return text_.substr(begin, at_ - begin);
     }
-    // 100'000
+    // a digit separator, as in 100'000
     bool const separator = quote == '\'' && begin > 0 && std::isalnum(static_cast<unsigned char>(text_[begin - 1]));
     for (; !separator && at_ < text_.size() && text_[at_] != quote; ++at_) at_ += text_[at_] == '\\' ? 1 : 0;
     if (!separator) ++at_;
@@ -137,7 +137,7 @@ protected:
     std::string all(1, open);
     return all.append(inside_of(open, close));
   }
-  /// Up to and with the bracket that closes the one in front.
+  /// Reads the text after the bracket `open`, up to and including the bracket `close` that matches it.
   std::string inside_of(char open, char close) {
     std::string all;
     for (int depth = 1; at_ < text_.size() && depth > 0;) {

@@ -1,6 +1,6 @@
 # Prints chains of headers, one per line, that together are all files given: each header but the last of a chain is
-# included, directly or not, by the next one. CUDA headers have chains of their own. An .ipp file that a header
-# includes for its definitions does not count.
+# included, directly or not, by the next one. CUDA headers are in separate chains. An .ipp file that a header includes
+# for its definitions does not count.
 FNR == 1 { files[++count] = FILENAME }
 /^#include ["<]constrain\// {
   split($2, quoted, /["<>]/)

@@ -66,7 +66,7 @@ CONSTRAIN_INLINE void mask_tokens(masking const& options, std::int64_t epoch, st
   auto const short_span_draw = philox({{low(s), high(s), 0, purpose - 1}}, key);
   auto const short_span_index =
       static_cast<std::int64_t>((short_span_draw.word[0] * static_cast<std::uint64_t>(spans)) >> 32);
-  std::int64_t remaining_in_span = 0; // tokens left of the current span
+  std::int64_t remaining_in_span = 0; // tokens left in the current span
   std::uint32_t choice = 0;           // how the current span is replaced
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] == ignored_label) continue;

@@ -50,7 +50,8 @@ struct fit_options {
                                // lower loss; needs `.evaluate_every`; 0: never
   double plateau_factor = 0.1; // factor by which `.plateau` scales the learning rate, in (0, 1)
   data::tail tail = data::tail::carry; // what happens to an epoch's last samples if they do not fill a batch
-  std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html and events; empty: none
+  std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html and TensorBoard event files;
+                         // empty: none
 };
 
 namespace detail {

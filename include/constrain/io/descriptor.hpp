@@ -46,8 +46,8 @@ private:
 /// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate the path.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
-/// Writes all of `bytes` at the position of `file`, and repeats interrupted and partial writes. On failure, returns
-/// false and sets `errno`; some of the bytes may have been written.
+/// Writes all of `bytes` at the position of `file`; continues after an interrupted or partial write. On failure,
+/// returns false and sets `errno`; some of the bytes may have been written.
 bool write_all(descriptor const& file, std::string_view bytes);
 
 /// Opens a regular file for reading, and stores the file's status (fstat) in `*status` unless `status` is null. Throws

@@ -16,10 +16,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class directory_reader {
 public:
   /// Whether there is something to read, intact or damaged. True in three cases: `path` is a directory with a manifest
-  /// or a safetensors file (so that a copy without its manifest is not overlooked); `path` exists, but is not a
-  /// directory or cannot be listed (the constructor throws the reason); an interrupted save left the directory
-  /// '.<name>.previous' beside `path`. A symbolic link counts as the path that it refers to. Does not check the
-  /// content. Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
+  /// or a safetensors file (so that a copy without its manifest is not overlooked); listing `path` fails, but not
+  /// because it is missing or a loop of links (the constructor throws the reason); an interrupted save left the
+  /// directory '.<name>.previous' beside `path`. A symbolic link counts as the path that it refers to. Does not check
+  /// the content. Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
   /// Opens and checks the directory `path`. If it does not exist, or has neither a manifest nor a safetensors file,

@@ -129,7 +129,7 @@ constexpr std::int64_t maximum_instances(program const& p, node const& n, axis_l
 
 /// Calls f(i, cost, runs) for each node i that is a call. `cost`: the cost of one run of the call, by the cost rule of
 /// its op; `runs`: how often the call runs. The cost rule gives the cost for one instance of each operand; a call works
-/// on all instances over the axes without an open loop, so its cost is the rule's times the maximum of their numbers.
+/// on all instances over the axes without an open loop, so the rule's cost is multiplied by `maximum_instances`.
 template <class function> constexpr void for_each_cost(program const& p, function const& f) {
   double iterations = 1;
   axis_list open;

@@ -68,7 +68,7 @@ constexpr ref as_result(program& p, node const& n) {
 }
 
 /// Appends nodes that compute the squared norm of each gradient and the clip coefficient. Returns [norm, scale], the
-/// output of op::clip_coefficient; the scale is the clip coefficient.
+/// output of op::clip_coefficient.
 constexpr ref emit_clipping(builder& out, gradient_list const& gradients) {
   auto& program = out.program;
   ref const squares = add_squares(program, gradients.size());

@@ -139,7 +139,7 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 namespace detail {
 
 /// Calls the shape rule of an op with the operands and, if the rule has a second parameter, the op's `options` or the
-/// stored `attributes`. Refuses a shape in the `options` with an extent below 1.
+/// stored `attributes`. If the rule takes the `options`, a shape in them with an extent below 1 is refused.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);
   else if constexpr (requires { op::infer(in, a); }) return op::infer(in, a);

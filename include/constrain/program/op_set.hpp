@@ -12,8 +12,8 @@ class op_set {
 public:
   static constexpr int capacity = 16; // maximum number of ops, unless the set has all
 
-  /// Adds an op. With an op beyond the capacity, the set has all ops: a set says which ops to avoid or to keep, so that
-  /// an op too many is safe.
+  /// Adds an op. If the set is already full, it has all ops from then on. This is safe, because sets list ops to avoid
+  /// or to keep.
   constexpr void add(std::uint64_t identity) { has_all_ = !identities_.push_back(identity) || has_all_; }
   constexpr void add(op_label const& op) { add(op.identity); }
   /// Whether the op is in the set.

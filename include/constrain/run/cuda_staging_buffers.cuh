@@ -58,8 +58,8 @@ public:
     } catch (...) {} // the caller reports the error that ended the run
     cudaStreamSynchronize(stream_);
   }
-  /// The results of the last run that `end` has enqueued, in memory that the device can read. They are complete when
-  /// the stream has finished this run. Null: no such run.
+  /// The results of the last run for which `end` has returned, in memory that the device can read. They are complete
+  /// when the stream has finished this run. Null: no such run.
   std::byte const* last_results() const { return last_results_; }
 
 private:

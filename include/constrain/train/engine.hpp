@@ -129,8 +129,8 @@ public:
     runner_->template run<planned_entry>(parameters, checks);
   }
 
-  /// Begins to enqueue the entry `step`. Returns a `runner::enqueuing`. On a CUDA device, copies of inputs to the arena
-  /// do not wait until `end` of the returned object is called. On the CPU, the object does nothing.
+  /// Begins to enqueue the entry `step`. Returns a `runner::enqueuing`. On a CUDA device, until `end` of the returned
+  /// object is called, copies to the arena do not wait for the device. On the CPU, the object does nothing.
   template <class step> auto enqueuing() { return typename runner_type::template enqueuing<step>(*runner_); }
 
   /// Element i of the result `view`, converted to double from any floating-point dtype.

@@ -51,8 +51,8 @@ template <class task, class policy_set, entry e> struct entry_source {
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
 };
 
-/// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise. `of_step`: the bytes of the arena
-/// that the step alone needs.
+/// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise. `of_step`: the step's
+/// `bytes_of_step`.
 constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, bytes peak, bytes of_step) {
   if (!checkpointing.searches() || peak <= checkpointing.limit) return {};
   auto const limit = checkpointing.limit.count(), excess = peak.count() - limit;

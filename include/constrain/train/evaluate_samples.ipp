@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Fills all rows with the samples `first`, `first` + 1, ... Rows after the last sample are padded or, if padding could
-/// change results (`sample_set::pads`), repeat the last sample.
+/// change results (not `sample_set::pads`), repeat the last sample.
 CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, batch_buffer& to) {
   from.view(rows, to);
   auto const last = from.size() - 1;

@@ -39,7 +39,7 @@ template <std::int64_t vocabulary> struct tokens_are_bytes {
 
 namespace detail {
 
-/// Whether a call of the library's attention lets tokens attend to later tokens of the sequence, whatever its lengths.
+/// Whether a call of the library's attention without lengths lets tokens attend to later tokens of the sequence.
 constexpr bool attends_to_later_tokens(program const& p) {
   for (auto const& n : p.nodes) {
     if (!calls(n, info_of<op::attention>) && !calls(n, info_of<op::flash_attention>)) continue;

@@ -46,12 +46,13 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // place if it needs no conversion and no transposition, except in a block that ends with an incomplete panel. With
   // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels (both measured on Zen 5).
   static constexpr int rows_in_place = (bytes == 64 ? 5 : 2) * rows;
-  // Whether B is packed even so if A has several panels and a micro-kernel packs B. On an Intel Xeon (family 6, model
-  // 207), this made the input gradients of bench/gemms.cpp faster: with 64 rows of x, by 19 % in the median.
+  // Whether B is packed even for at most `rows_in_place` rows if A has several panels and a micro-kernel packs B. On an
+  // Intel Xeon (family 6, model 207), this made the input gradients of bench/gemms.cpp faster: with 64 rows of x, by
+  // 19 % in the median.
   static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
   // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
-  // the next one B; 0: only the processor does. On the same Xeon, with 256 rows of x, this raised the median of the
-  // rate, divided by oneDNN's, over the shapes of bench/gemms.cpp from 0.94 to 0.97.
+  // the next one B; 0: it leaves this to the processor. On the same Xeon, with 256 rows of x, this raised the rate
+  // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp).
   static constexpr int rows_ahead = bytes == 64 && compiled_for_avx512_fp16 ? 8 : 0;
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;

@@ -22,7 +22,7 @@ struct gemm_shape {
   dtype inputs = dtype::f32, output = dtype::f32;
   // alignment of the matrices' addresses, in bytes (`alignment_class`)
   int a_alignment = 256, b_alignment = 256, c_alignment = 256;
-  int bias_alignment = 0; // of the bias's address, likewise; 0: there is no bias
+  int bias_alignment = 0; // the same for the bias's address; 0: there is no bias
   bool tf32 = false;      // whether fp32 operands are rounded to TF32
 
   friend constexpr auto operator<=>(gemm_shape const&, gemm_shape const&) = default;

@@ -73,8 +73,8 @@ public:
   }
   nccl_group(nccl_group const&) = delete;
   nccl_group& operator=(nccl_group const&) = delete;
-  /// Ends the group. Waits for the other ranks as `disconnect`, if it was not called before; aborts if it fails. All
-  /// graphs with calls of this group must have been destroyed: NCCL waits for them.
+  /// Ends the group: calls `disconnect`, and `abort` if `disconnect` returns false. All graphs with calls of this group
+  /// must have been destroyed: NCCL waits for them.
   ~nccl_group() {
     if (!disconnect()) abort();
     watchdog::wait const guard("disconnecting the devices", call_timeout);

@@ -10,7 +10,7 @@
 /// The tensor-core instructions of ptx.cuh, written in C++ with warp shuffles. The layouts of the fragments follow the
 /// PTX ISA (ldmatrix, and "Matrix Fragments for mma.m16n8k16 with floating point type"). Outside CUDA compilation,
 /// these functions replace the instructions; tests compare the instructions of a device with the functions. All 32
-/// lanes of a warp must together call the functions that exchange data: those that load, copy or multiply.
+/// lanes of a warp must together call the functions that exchange data: those that load or multiply.
 namespace constrain::inline CONSTRAIN_VARIANT::ptx::twin {
 
 /// The mask of all lanes of a warp.
@@ -20,11 +20,11 @@ inline constexpr unsigned all_lanes = 0xFFFFFFFF;
 __device__ inline int lane() { return static_cast<int>(threadIdx.x % 32); }
 
 #if defined(__CUDACC__)
-/// The values that the lanes of a warp give in one call, a multiple of 4 bytes each. A lane reads those of any lane;
+/// One value per lane of a warp; the size of a value is a multiple of 4 bytes. A lane can read the value of any lane;
 /// all lanes must read together.
 template <class T> class lane_values {
 public:
-  /// `mine`: this lane's value. All lanes must call together.
+  /// `mine`: this lane's value. All lanes must construct the object together.
   __device__ explicit lane_values(T const& mine) : mine_(mine) {}
   /// The value of lane `lane`, which may differ between the lanes.
   __device__ T operator[](int lane) const {
@@ -41,7 +41,7 @@ private:
   T mine_;
 };
 #else
-using ::lane_values; // of the header that has the shuffles: there, lanes meet once for all values
+using ::lane_values; // from the stand-in for sm_30_intrinsics.h; its lanes wait for each other once for all values
 #endif
 
 /// One of the two 16-bit elements of type `real` in a register, as a float: the lower one if `half` is 0, the upper one
@@ -77,7 +77,7 @@ __device__ inline void load_transposed_matrices(std::uint32_t (&to)[4], void con
   }
 }
 
-/// What a lane holds of A and B in multiply_add.
+/// A lane's elements of A and B in multiply_add.
 struct fragments {
   std::uint32_t a[4], b[2];
 };

@@ -13,7 +13,7 @@ struct attention_options {
   bool causal = true;      // whether each token attends only to itself and to earlier tokens
   int key_value_heads = 0; // number of key-value heads; must divide `heads`; 0: as many as `heads`
   int window = 0;          // sliding window: each token attends only to tokens less than `window` away; 0: no window
-  bool documents = false;  // whether the operand after v holds the positions of tokens in their documents, not lengths
+  bool documents = false;  // whether `mask` holds the positions of tokens in their documents, not lengths
 };
 
 namespace detail {
@@ -253,8 +253,8 @@ constexpr attention_inputs split_qkv(value qkv, attention_options const& options
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, a k or v whose shape does not fit q and the
-/// heads, a window below 0, and `.documents` without a mask.
+/// number of key_value_heads that is below 0 or does not divide the heads, a k or v whose type or shape does not fit q
+/// and the heads, a window below 0, and `.documents` without a mask.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }

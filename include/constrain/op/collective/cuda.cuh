@@ -94,7 +94,7 @@ void sum_in_rank_order(cuda<architecture> device, call const& c, nccl_group& ran
 }
 
 /// The number of elements that each rank of `ranks` has in the exchange buffer: a multiple of 8, so that the parts can
-/// be accessed in packs, unless there are fewer.
+/// be accessed in packs, or less than 8.
 template <class stored> std::int64_t part_of_buffer(tensor<stored> buffer, nccl_group const& ranks) {
   auto const elements = buffer.count / ranks.size();
   return elements < 8 ? elements : elements / 8 * 8;

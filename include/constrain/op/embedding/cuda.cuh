@@ -26,7 +26,7 @@ template <class architecture> struct kernel<op::embedding_gradient, cuda<archite
     auto const width = dy.features();
     detail::token_buckets const buckets(tokens.data, tokens.count, dtable.count / width);
     auto const launch = [&]<int n>(std::integral_constant<int, n>) {
-      // With 16-bit elements, two packs, so that a block reads the tokens for 256 columns.
+      // With 16-bit elements, two packs: a block, which reads all tokens, then handles 256 columns instead of 128.
       constexpr int packs = n == 1 ? 1 : static_cast<int>(sizeof(accumulate) / sizeof(stored));
       constexpr int columns = detail::embedding_columns<n, packs>;
       dim3 const blocks(1u << buckets.bits, static_cast<unsigned>((width + columns - 1) / columns));

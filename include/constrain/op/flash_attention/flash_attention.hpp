@@ -83,7 +83,7 @@ constexpr value flash_attention(value q, value k, value v, attention_options opt
   return emit<op::flash_attention>({q, k, v}, options, line);
 }
 
-/// `flash_attention` with a mask that depends on the data, lengths or positions in documents, as for `self_attention`.
+/// `flash_attention` with a mask that depends on the data: lengths, or positions in documents, as for `self_attention`.
 constexpr value flash_attention(value q, value k, value v, value mask, attention_options options,
                                 int line = __builtin_LINE()) {
   detail::limit_mask(q, mask, options);

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `focal_loss`.
 struct focal_loss_options {
-  double gamma = 2; // exponent of 1 - p, finite and at least 0; with 0, the loss is cross-entropy
+  double gamma = 2; // exponent of 1 - p (p: the label's probability), finite, at least 0; 0: cross-entropy
 };
 
 namespace op {

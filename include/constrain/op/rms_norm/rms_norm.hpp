@@ -29,7 +29,7 @@ struct rms_norm_gradient {
   static constexpr unsigned row_sums = 0b10;
   static constexpr unsigned workspace = 0b100;
   static constexpr unsigned in_place = 0b1;
-  static constexpr std::int64_t chunks = 16; // number of chunks of rows, for any number of threads
+  static constexpr std::int64_t chunks = 16; // on the CPU: chunks of each part of the rows, for any number of threads
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto const width = in[1].shape.features();

@@ -7,7 +7,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Loop body of `copy_mapped`: iteration i copies pack i. `places`: of packs.
+/// Loop body of `copy_mapped`: iteration i copies pack i. `places` maps packs, not elements.
 template <int n, class map, class stored> struct copy_mapped_packs {
   stored const* x;
   stored* y;
@@ -18,7 +18,7 @@ template <int n, class map, class stored> struct copy_mapped_packs {
   }
 };
 
-/// Loop body of `copy_padded`: iteration i writes pack i of the full tensor. `map`: of packs.
+/// Loop body of `copy_padded`: iteration i writes pack i of the full tensor. `map` maps packs, not elements.
 template <int n, class stored> struct pad_packs {
   stored const* dy;
   stored* dx;
@@ -32,7 +32,7 @@ template <int n, class stored> struct pad_packs {
   }
 };
 
-/// Loop body of `add_slice`: iteration i adds pack i of the slice. `map`: of packs.
+/// Loop body of `add_slice`: iteration i adds pack i of the slice. `map` maps packs, not elements.
 template <int n, class stored> struct add_slice_packs {
   stored const* dy;
   stored* dx;
@@ -59,7 +59,7 @@ void copy_mapped(cuda<architecture> device, call const& c, map const& places, st
   };
   with_packs(places.columns(), start, x, y);
 }
-/// The same of `copy_padded`.
+/// The same for `copy_padded`.
 template <class architecture, class stored>
 void copy_padded(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
                  stored const* dy) {
@@ -68,7 +68,7 @@ void copy_padded(cuda<architecture> device, call const& c, slice_map const& map,
   };
   with_packs(map.columns(), start, dy, dx);
 }
-/// The same of `add_slice`.
+/// The same for `add_slice`.
 template <class architecture, class stored>
 void add_slice(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
                stored const* dy) {

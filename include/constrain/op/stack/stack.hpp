@@ -17,7 +17,7 @@ struct stack {
     s.extent[0] *= o.iterations;
     return inferred::one(in[0].type, s);
   }
-  /// The cost of one of the instances: the output has all of them.
+  /// The cost for one instance of x: pass/cost.hpp multiplies it by the number of instances.
   static constexpr cost cost_of(operand_types const& in, operand_types const&) {
     auto const bytes = static_cast<double>(in[0].shape.elements() * size_of(in[0].type));
     return {.flops = 0, .bytes_read = bytes, .bytes_written = bytes};
