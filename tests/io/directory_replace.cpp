@@ -3,10 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <dlfcn.h>
 #include <filesystem>
 #include <string>
 #include <sys/resource.h>
@@ -14,18 +12,6 @@
 // Which directories a saved run may replace, and what happens to all others.
 
 using namespace constrain::test;
-
-namespace {
-
-int renames_that_fail = 0, renames_before = 0; // of calls of renameat: the first succeed, and then some fail
-
-} // namespace
-
-extern "C" int renameat(int from, char const* name, int to, char const* new_name) noexcept {
-  if (renames_that_fail > 0 && renames_before-- <= 0) return --renames_that_fail, errno = EIO, -1;
-  using function = int (*)(int, char const*, int, char const*);
-  return reinterpret_cast<function>(::dlsym(RTLD_NEXT, "renameat"))(from, name, to, new_name);
-}
 
 TEST_CASE("directory: only what a commit made is replaced") {
   temporary_directory const scratch;
@@ -105,115 +91,11 @@ TEST_CASE("directory: a link is followed") {
   CHECK_FALSE(sentence([&] { load(scratch / "dangling"); }).empty());
 }
 
-TEST_CASE("directory: a stop between the two renames loses nothing") {
-  temporary_directory const scratch;
-  auto const path = scratch / "c";
-  save(path, "one", way::no);
-  fs::rename(path, scratch / ".c.previous");
-  CHECK(load(path) == "one");
-  { directory_writer w(path, way::no); }
-  CHECK(load(path) == "one");
-  CHECK(scratch.entries() == 1);
-
-  // ... and one after both, before the old one was removed.
-  fs::copy(path, scratch / "new");
-  fs::rename(path, scratch / ".c.previous");
-  fs::rename(scratch / "new", path);
-  save(path, "two", way::no);
-  CHECK(load(path) == "two");
-  CHECK(scratch.entries() == 1);
-}
-
-TEST_CASE("directory: after a stop between the two renames, an empty directory at the path hides nothing") {
-  temporary_directory const scratch;
-  auto const path = scratch / "c";
-  fs::create_directory_symlink("c", scratch / "latest");
-  for (auto const* name : {"c", "latest"})
-    for (auto const how : {way::yes, way::no}) {
-      save(path, "one", how);
-      fs::rename(path, scratch / ".c.previous");
-      fs::create_directory(path); // as by `mkdir -p c`
-      CHECK(directory_reader::finds(scratch / name));
-      CHECK(load(scratch / name) == "one");
-      { directory_writer w(scratch / name, how); }
-      CHECK(load(path) == "one");
-      CHECK(scratch.entries() == 2);
-      save(scratch / name, "two", how);
-      CHECK(load(path) == "two");
-      CHECK(scratch.entries() == 2);
-    }
-}
-
-TEST_CASE("directory: after a stop between the two renames, a refused save keeps the old directory") {
-  for (std::string const file : {"/train.log", ""}) { // in a directory, or at its path
-    temporary_directory const scratch;
-    auto const path = scratch / "c";
-    save(path, "one", way::no);
-    fs::rename(path, scratch / ".c.previous");
-    if (!file.empty()) fs::create_directory(path);
-    write_file(path + file, "mine");
-    CHECK(directory_reader::finds(path));
-    if (!file.empty()) CHECK(load(path) == "one");
-    else CHECK(sentence([&] { load(path); }) == "'" + path + "' is not a directory; give the directory that was saved");
-    for (auto const how : {way::yes, way::no})
-      CHECK(sentence([&] { save(path, "two", how); }) ==
-            "'" + path + "' " + (file.empty() ? "is a file" : "holds files that this library did not save") +
-                ", so saving there would lose it; move it away or choose another path");
-    CHECK(read_file(path + file) == "mine");
-    fs::rename(path, scratch / "away");
-    CHECK(load(path) == "one");
-    { directory_writer w(path, way::no); }
-    CHECK(load(path) == "one");
-    CHECK(scratch.entries() == 2);
-  }
-}
-
 TEST_CASE("directory: there is nothing to read in a directory with only other files, the root directory included") {
   temporary_directory const scratch;
   write_file(scratch / "train.log", "mine");
   CHECK_FALSE(directory_reader::finds(scratch.path));
   CHECK_FALSE(directory_reader::finds("/"));
-}
-
-TEST_CASE("directory: what the error of a failed rename says of the old content is so") {
-  for (int const failures : {1, 2}) {
-    temporary_directory const scratch;
-    auto const path = scratch / "c";
-    save(path, "one", way::no);
-    renames_before = 1, renames_that_fail = failures;
-    CHECK(sentence([&] { save(path, "two", way::no); }) ==
-          "'" + path + "' cannot be put in place (Input/output error); choose another path and save again; the old " +
-              (failures == 1 ? "content is unchanged"
-                             : "content is in '" + scratch / ".c.previous" + "', from which the next save to '" + path +
-                                   "' restores it"));
-    CHECK(renames_that_fail == 0);
-    CHECK(fs::exists(path) == (failures == 1));
-    CHECK(load(path) == "one");
-    save(path, "three", way::no);
-    CHECK(load(path) == "three");
-    CHECK(scratch.entries() == 1);
-  }
-}
-
-TEST_CASE("directory: the error of a failed rename says what to do with old content that no save restores") {
-  temporary_directory const scratch;
-  auto const path = scratch / "c", previous = scratch / ".c.previous";
-  save(path, "one", way::no);
-  write_file(path + "/.constrain", "mine"); // not a mark, and no mark can be written in its place
-  renames_before = 1, renames_that_fail = 2;
-  CHECK(sentence([&] { save(path, "two", way::no); }) ==
-        "'" + path +
-            "' cannot be put in place (Input/output error); choose another path and save again; the old content is "
-            "in '" +
-            previous + "', from which no save restores it; rename that directory to '" + path + "'");
-  { directory_writer w(path, way::no); }
-  CHECK_FALSE(fs::exists(path));
-  CHECK(load(path) == "one"); // readers find it
-  fs::rename(previous, path);
-  save(path, "three", way::no);
-  save(path, "four", way::no);
-  CHECK(load(path) == "four");
-  CHECK(scratch.entries() == 2); // with the user's file, which is kept
 }
 
 TEST_CASE("directory: a manifest that is too large is not read, and the error says so") {
@@ -226,57 +108,6 @@ TEST_CASE("directory: a manifest that is too large is not read, and the error sa
             "/manifest.json' is not a readable regular file of the directory's owner with at most 64 MiB; use another "
             "copy), so saving there would lose it; move it away or choose another path");
   CHECK(fs::exists(path + "/state.json"));
-}
-
-TEST_CASE("directory: a stop between the two renames loses nothing behind a link") {
-  for (auto const* target : {"real/c", "real/../real/c/", "other"}) {
-    temporary_directory const scratch;
-    fs::create_directory(scratch / "real");
-    fs::create_directory_symlink(scratch / "real/c", scratch / "other");
-    fs::create_directory_symlink(target, scratch / "latest");
-    save(scratch / "real/c", "one", way::no);
-    fs::rename(scratch / "real/c", scratch / "real/.c.previous");
-    for (auto const* path : {"latest", "latest/"}) {
-      CHECK(directory_reader::finds(scratch / path));
-      CHECK(load(scratch / path) == "one");
-    }
-    { directory_writer w(scratch / "latest", way::no); }
-    CHECK(load(scratch / "real/c") == "one");
-    save(scratch / "latest", "two", way::no);
-    CHECK(load(scratch / "latest") == "two");
-    CHECK(fs::is_symlink(scratch / "latest"));
-    CHECK_FALSE(fs::exists(scratch / "real/.c.previous"));
-  }
-  temporary_directory const scratch;
-  fs::create_directory_symlink("loop", scratch / "loop");
-  fs::create_directory_symlink("nowhere", scratch / "dangling");
-  for (auto const* path : {"loop", "dangling"}) {
-    CHECK_FALSE(directory_reader::finds(scratch / path));
-    CHECK(sentence([&] {
-            directory_writer(scratch / path);
-          }).starts_with("'" + scratch / path + "' cannot be resolved ("));
-  }
-}
-
-TEST_CASE("directory: a broken link stays one beside a '.previous' that no save restores") {
-  temporary_directory const scratch;
-  auto const path = scratch / "latest", previous = scratch / ".c.previous";
-  fs::create_directory_symlink("c", path);
-  auto const refused = [&] {
-    auto const before = content_of(scratch.path);
-    CHECK(sentence([&] { save(path, "x"); }).starts_with("'" + path + "' cannot be resolved ("));
-    CHECK(content_of(scratch.path) == before);
-    CHECK(scratch.entries() == 2);
-    fs::remove_all(previous);
-  };
-  write_file(previous, "a file");
-  refused();
-  fs::create_directory(previous);
-  write_file(previous + "/thesis.txt", "years of work");
-  refused();
-  save(scratch / "other", "one"); // its mark is of another name
-  fs::rename(scratch / "other", previous);
-  refused();
 }
 
 TEST_CASE("directory: a link to a missing path without a name is a broken link") {

@@ -16,7 +16,8 @@
 /// directory to '.<name>.previous', and the second moves the new directory to the target. Both directories are complete
 /// and on disk before the first rename. If a save is interrupted between the renames, readers use '.<name>.previous'.
 /// The next save to the same target restores it, provided that it has a valid mark and a manifest, and that the target
-/// does not exist or is empty. Concurrent writers of the same target are safe only with the atomic exchange.
+/// does not exist or is empty. Beside any other target, it stays until the target is a complete saved directory with a
+/// valid mark. Concurrent writers of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless

@@ -68,7 +68,8 @@ public:
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
   /// is in progress, if the save fails, or if the parent directory cannot be synced after the replacement. A failed
   /// save leaves the files at the target unchanged, with one exception: if the second of two renames fails and the
-  /// first cannot be undone, the old directory stays at '.<name>.previous', where readers find it.
+  /// first cannot be undone, the old directory stays at '.<name>.previous', where readers find it, or, beside a
+  /// '.<name>.previous' of an earlier interrupted save, at '<name>.kept-<suffix>'.
   [[gnu::cold]] void commit();
 
 private:
@@ -94,11 +95,15 @@ private:
   /// empty: the directory has a valid mark and a manifest.
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
-  /// Renames '.<name>.previous' to the target if it has a valid mark and a manifest, and the target has no manifest: a
-  /// save was interrupted between its two renames. If the target is not empty, the rename fails, and both directories
-  /// stay. If there is nothing to restore, removes '.<name>.previous', provided that it has a valid mark, is empty or
-  /// holds only an incomplete mark. Ignores failures.
+  /// Renames '.<name>.previous' to the target if it has a valid mark and a manifest: a save was interrupted between its
+  /// two renames. If the target is not empty, the rename fails, and both directories stay, except that
+  /// '.<name>.previous' is removed beside a complete saved directory (`remove_replaced`). If '.<name>.previous' has no
+  /// manifest, `remove_previous` removes it. Ignores failures.
   [[gnu::cold]] void recover();
+
+  /// Removes '.<name>.previous' (`previous`) if it has a valid mark, is empty or holds only an incomplete mark. Ignores
+  /// failures.
+  [[gnu::cold]] void remove_previous(detail::directory_handle const& previous);
 
   /// Creates the temporary directory, locks it if the file system has locks, and marks it. Throws `error` if the
   /// directory or its mark cannot be created.
@@ -120,8 +125,9 @@ private:
   /// rethrows.
   [[gnu::cold]] void put(std::string const& name, filler const& fill);
 
-  /// Replaces the target with the temporary directory, removes the directory `old`, and ends the save. Throws `error`
-  /// if the replacement fails, or if the parent directory cannot be synced; ignores a failed removal.
+  /// Replaces the target with the temporary directory, removes the directory `old` and what an earlier save left at
+  /// '.<name>.previous', and ends the save. Throws `error` if the replacement fails, or if the parent directory cannot
+  /// be synced; ignores a failed removal.
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
@@ -129,8 +135,9 @@ private:
   [[gnu::cold]] void remove_old(detail::old_directory const& old, std::string const& name);
 
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
-  /// directory. If a rename fails, throws an `error` that says where the old content is. Also throws `error` if two
-  /// renames are necessary, but '.<name>.previous' exists.
+  /// directory. With two renames, that name is '.<name>.previous' or, if a directory that can be restored has this name
+  /// (`is_restorable`), a kept name. If a rename fails, throws an `error` that says where the old content is. Also
+  /// throws `error` if two renames are necessary, but anything else has the name '.<name>.previous'.
   [[gnu::cold]] std::string move();
 
   /// Throws the error for a failed replacement, with the reason from `errno`. `old_content`: a phrase that says where

@@ -62,14 +62,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::recover() {
   detail::directory_handle const previous(parent_, previous_);
-  auto const files = detail::marked_files(previous, parent_, split_target_.name, owner());
-  if (!files) return;
-  detail::directory_handle const target(parent_, split_target_.name);
-  bool const is_replaced = target && detail::status_at(target.get(), std::string(manifest_name));
+  if (!is_restorable(previous)) return remove_previous(previous);
   // The rename replaces an empty directory. It fails, and keeps both, if anything else has the target's name.
-  if (is_restorable(previous) && !is_replaced)
-    static_cast<void>(::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()));
-  else detail::remove_directory(previous, parent_, previous_, *files, split_target_.name);
+  if (::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()) == 0) return;
+  try {
+    detail::remove_replaced(parent_, split_target_.name, owner(), target_);
+  } catch (error const&) {
+    // The target's manifest cannot be read: the constructor refuses this target next.
+  }
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::begin() {
@@ -128,7 +128,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   temporary_.clear();
   bool const on_disk = parent_.sync();
   int const code = errno;
-  if (!replaced_name.empty()) remove_old(old, replaced_name);
+  if (!replaced_name.empty()) {
+    remove_old(old, replaced_name);
+    if (on_disk && replaced_name != previous_) remove_previous(detail::directory_handle(parent_, previous_));
+  }
   temporary_directory_ = {}, mark_ = {};
   if (!on_disk) throw not_on_disk(split_target_.parent(), code);
 }
@@ -148,6 +151,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
       ::renameat(parent_.get(), name.c_str(), parent_.get(), detail::kept_name(split_target_.name).c_str()));
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_previous(detail::directory_handle const& previous) {
+  if (auto const files = detail::marked_files(previous, parent_, split_target_.name, owner()))
+    detail::remove_directory(previous, parent_, previous_, *files, split_target_.name);
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE std::string directory_writer::move() {
   auto const rename = [&](std::string const& old_name, std::string const& new_name) {
     return ::renameat(parent_.get(), old_name.c_str(), parent_.get(), new_name.c_str()) == 0;
@@ -158,17 +166,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   }
   if (exchange_ == exchange::yes && detail::exchange(parent_, temporary_, split_target_.name)) return temporary_;
   if (exchange_ == exchange::yes && errno != ENOSYS && errno != EINVAL) fail();
-  if (detail::status_at(parent_.get(), previous_))
+  // A '.<name>.previous' that the next save can restore stays until the new directory is in place.
+  auto const can_restore = [&] { return is_restorable(detail::directory_handle(parent_, previous_)); };
+  auto const old_name = can_restore() ? detail::kept_name(split_target_.name) : previous_;
+  if (old_name == previous_ && detail::status_at(parent_.get(), previous_))
     throw error({"'", target_, "' cannot be replaced, because '", split_target_.directory + previous_,
                  "' exists; move it away"});
-  if (!rename(split_target_.name, previous_)) fail();
-  if (rename(temporary_, split_target_.name)) return previous_;
+  if (!rename(split_target_.name, old_name)) fail();
+  if (rename(temporary_, split_target_.name)) return old_name;
   int const code = errno;
-  bool const restored = rename(previous_, split_target_.name);
-  bool const restorable = !restored && is_restorable(detail::directory_handle(parent_, previous_));
+  bool const restored = rename(old_name, split_target_.name);
+  bool const restorable = !restored && old_name == previous_ && can_restore();
   errno = code;
   if (restored) fail();
-  auto const location = concat({"the old content is in '", split_target_.directory, previous_});
+  auto const location = concat({"the old content is in '", split_target_.directory, old_name});
   if (restorable) fail(concat({location, "', from which the next save to '", target_, "' restores it"}));
   fail(concat({location, "', from which no save restores it; rename that directory to '", target_, "'"}));
 }
