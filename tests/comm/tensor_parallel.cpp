@@ -184,6 +184,13 @@ template <class trainer> void check_other_batches(trainer& t, char const* name) 
   auto const other = ct::data::random_tokens(2 * trainer::batch_tokens, 8, static_cast<std::uint64_t>(t.rank()));
   refuses([&] { t.evaluate(other); });
   refuses([&] { t.generate(ids, 2); });
+  std::vector<std::int32_t> const prompt{3, 1, 4};
+  auto const rank = static_cast<std::uint64_t>(t.rank());
+  refuses([&] { t.generate(prompt, 2, {.seed = rank}); });
+  refuses([&] { t.generate(prompt, 2, {.top_k = t.rank()}); });
+  refuses([&] { t.generate(prompt, 2, {.temperature = t.rank() * 0.5}); });
+  auto const group = rank * static_cast<std::uint64_t>(t.data_ranks()) / static_cast<std::uint64_t>(t.ranks());
+  t.generate(prompt, 2, {.seed = group}); // groups may sample differently
   expect(values_of(t.parameters()[0]) == before, "a refused step has changed a weight", name, 0);
 }
 

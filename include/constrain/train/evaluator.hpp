@@ -107,7 +107,7 @@ public:
     std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
     sampler draw(options);
     synchronize();
-    ranks_.check_same_work(joint_call::generate, count, prompt);
+    ranks_.check_same_work(joint_call::generate, count, detail::hash_of(prompt, options));
     for (std::int64_t i = 0; i < count; ++i) {
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);

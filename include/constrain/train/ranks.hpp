@@ -38,8 +38,8 @@ struct ranks {
   /// arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the error.
   void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs,
                        array_list const& labels = {}) const;
-  /// Like the function above, for samples of a data set with the hash `fingerprint`, which must be equal on the ranks
-  /// of each tensor group.
+  /// Like the function above, for samples of a data set, or a prompt and the options of `generate`, with the hash
+  /// `fingerprint`, which must be equal on the ranks of each tensor group.
   void check_same_work(joint_call call, std::int64_t passes, std::uint64_t fingerprint) const;
 
   /// The number of valid labels in the batch of all ranks. `copy_in` copies `b`, this rank's part of the batch, into

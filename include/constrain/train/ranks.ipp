@@ -63,9 +63,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   bool equal = true;
   for (int k = 1; k < tensor->size(); ++k) equal = equal && hashes[k] == hashes[0];
   agreed(*world, call, [&] {
-    if (!equal)
-      throw error({name_of(call),
-                   ": the ranks of a tensor group have different data; give them equal arrays or the same data set"});
+    if (equal) return;
+    throw error({name_of(call), ": the ranks of a tensor group have different data",
+                 call == joint_call::generate ? " or options; give them the same prompt and the same options"
+                                              : "; give them equal arrays or the same data set"});
   });
 }
 

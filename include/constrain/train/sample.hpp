@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,9 @@ std::string text_of(std::vector<std::int32_t> const& tokens);
 
 /// Fills `context` with the last tokens, as many as fit, and then with token 0. Returns the number of tokens copied.
 std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens);
+
+/// A hash of a prompt and the options of `generate`, for `ranks::check_same_work`.
+[[gnu::cold]] std::uint64_t hash_of(std::span<std::int32_t const> prompt, generate_options const& options);
 
 } // namespace detail
 

@@ -2,10 +2,12 @@
 
 #include "constrain/train/sample.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/base/heap_sort.hpp"
 #include "constrain/base/libm.hpp"
 #include "constrain/base/number_check.hpp"
+#include "constrain/comm/agreement.hpp"
 #include "constrain/device/math.hpp"
 #include "constrain/device/random.hpp"
 
@@ -33,6 +35,13 @@ CONSTRAIN_INLINE std::int64_t fill_context(std::vector<std::int32_t>& context,
   std::copy(tokens.end() - length, tokens.end(), context.begin());
   std::fill(context.begin() + length, context.end(), 0);
   return length;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE std::uint64_t hash_of(std::span<std::int32_t const> prompt,
+                                                     generate_options const& options) {
+  auto bytes = concat({std::bit_cast<std::uint64_t>(options.temperature), " ", options.top_k, " ", options.seed, " "});
+  bytes.append(reinterpret_cast<char const*>(prompt.data()), prompt.size_bytes());
+  return hash_of(bytes);
 }
 
 } // namespace constrain::detail
