@@ -181,6 +181,10 @@ template <class trainer> void check_other_batches(trainer& t, char const* name) 
   };
   refuses([&] { t.step(t.batch(ids, ids, ct::labels::shift)); });
   refuses([&] { t.evaluate(ids, ids, ct::labels::shift); });
+  auto inputs = ids, labels = ids; // equal arrays, but not equal labels
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    inputs[i] = static_cast<std::int32_t>(i * 5 % 31), labels[i] = static_cast<std::int32_t>(i * 7 % 31);
+  refuses([&] { t.evaluate(inputs, labels, t.rank() % 2 == 0 ? ct::labels::shift : ct::labels::shifted); });
   auto const other = ct::data::random_tokens(2 * trainer::batch_tokens, 8, static_cast<std::uint64_t>(t.rank()));
   refuses([&] { t.evaluate(other); });
   refuses([&] { t.generate(ids, 2); });

@@ -68,7 +68,8 @@ public:
     auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
                                            engine::template needs<typename entries::evaluate>);
     synchronize();
-    ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(micro_batches), inputs, labels);
+    ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(micro_batches), b.every_input(),
+                           b.every_label());
     detail::evaluation_sums sum;
     for (std::size_t i = 0; i < micro_batches; ++i)
       evaluate_micro_batch(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
