@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/number_check.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
@@ -149,10 +150,10 @@ public:
     synchronize();
     return tensors().state(parameter, name);
   }
-  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; a NaN is not. All
-  /// ranks must pass the same loss; this function does not check that they do.
+  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; a loss that is not
+  /// finite is not. All ranks must pass the same loss; this function does not check that they do.
   bool note_validation(double loss) {
-    bool const best = loss < state_.best_validation_loss;
+    bool const best = detail::is_finite(loss) && loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;
     state_.evaluations_since_best = best ? 0 : state_.evaluations_since_best + 1;
     return best;

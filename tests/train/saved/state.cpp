@@ -4,6 +4,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +97,24 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
   t.load(directory / "as it was");
   CHECK(t.steps() == 5);
   CHECK(weights_of(t) == weights_of(saved));
+}
+
+TEST_CASE("a validation loss that is not finite is not the lowest, and the state with it can be loaded") {
+  ct::test::temporary_directory const directory;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  trainer t, loaded;
+  for (double const loss : {infinity, -infinity, std::numeric_limits<double>::quiet_NaN()})
+    CHECK_FALSE(t.note_validation(loss));
+  t.save(directory / "none");
+  loaded.load(directory / "none");
+  CHECK(loaded.state().best_validation_loss == infinity);
+  CHECK(loaded.state().evaluations_since_best == 3);
+  CHECK(t.note_validation(2));
+  CHECK_FALSE(t.note_validation(-infinity));
+  t.save(directory / "run");
+  loaded.load(directory / "run");
+  CHECK(loaded.state().best_validation_loss == 2);
+  CHECK(loaded.state().evaluations_since_best == 1);
 }
 
 TEST_CASE("a place beyond the corpus is told before the first step") {
