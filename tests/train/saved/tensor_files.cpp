@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,23 @@ struct stacked {
     x = ct::repeat("block", layers, x, [](ct::value h) {
       return ct::linear("down", ct::linear("up", h, inner, {.bias = false}), width, {.bias = false});
     });
+    return ct::linear("head", x, 5);
+  }
+};
+
+/// Names of its own with a '*', two of which differ from another name only by it.
+struct starred {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("a*", tokens, {.vocabulary = 5, .width = width});
+    x = x + ct::embedding("a0", tokens, {.vocabulary = 5, .width = width});
+    x = ct::repeat("block", layers, x, [](ct::value h) { return ct::linear("*", h, width, {.bias = false}); });
+    return ct::linear("head", x, 5);
+  }
+};
+struct starred_only {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("a*", tokens, {.vocabulary = 5, .width = width});
+    x = ct::repeat("block", layers, x, [](ct::value h) { return ct::linear("*", h, width, {.bias = false}); });
     return ct::linear("head", x, 5);
   }
 };
@@ -61,6 +80,32 @@ std::vector<double> read(std::string const& path, std::string const& name) {
   return values;
 }
 
+/// Writes the saved run `from` as `to`, with the names of tensors of earlier versions: the iteration in place of a '*'.
+void write_as_earlier(std::string const& from, std::string const& to) {
+  ct::io::directory_reader const reader(from);
+  ct::io::directory_writer writer(to);
+  for (auto const& file : reader.entries()) {
+    if (!file.name.ends_with(".safetensors")) {
+      writer.write(file.name, reader.bytes(file.name));
+      continue;
+    }
+    std::vector<ct::io::tensor> tensors;
+    for (auto const& t : ct::io::parse_safetensors(reader.bytes(file.name), file.name).tensors) {
+      auto const star = t.name.find('*');
+      auto const count = star != t.name.npos && t.shape.size() == 3 ? std::size_t{layers} : 1;
+      for (std::size_t i = 0; i < count; ++i) {
+        auto one = t;
+        if (star != t.name.npos) one.name.replace(star, 1, std::to_string(i));
+        if (count > 1) one.shape.erase(one.shape.begin());
+        one.bytes = t.bytes.subspan(i * t.bytes.size() / count, t.bytes.size() / count);
+        tensors.push_back(one);
+      }
+    }
+    writer.write(file.name, [&](ct::io::output_file& out) { ct::io::write_safetensors(out, tensors); });
+  }
+  writer.commit();
+}
+
 } // namespace
 
 TEST_CASE("each layer's matrix is transposed, whether a tensor holds one layer or all of them") {
@@ -82,6 +127,39 @@ TEST_CASE("each layer's matrix is transposed, whether a tensor holds one layer o
   trainer<stacked> loaded{{}, {.seed = 2}};
   loaded.load_pretrained(directory / "run");
   CHECK(values_of(loaded) == values_of(saved));
+}
+
+TEST_CASE("a '*' in a name of the model itself is no placeholder") {
+  temporary_directory const directory;
+  trainer<starred> const saved{{}, {.seed = 1}};
+  saved.save(directory / "run");
+  CHECK(read(directory / "run/model.safetensors", "a*.weight") == values_of(saved, "a*.weight"));
+  CHECK(read(directory / "run/model.safetensors", "block.*.weight") == values_of(saved, "block.*.weight"));
+  trainer<starred> loaded{{}, {.seed = 2}}, pretrained{{}, {.seed = 3}};
+  loaded.load(directory / "run");
+  CHECK(values_of(loaded) == values_of(saved));
+  pretrained.load_pretrained(directory / "run");
+  CHECK(values_of(pretrained) == values_of(saved));
+}
+
+TEST_CASE("a saved run of an earlier version, which took such a '*' for a placeholder, is read") {
+  temporary_directory const directory;
+  trainer<starred_only> saved{{}, {.seed = 1}};
+  std::vector<std::int32_t> const tokens{1, 2, 3, 4};
+  saved.step(saved.batch(tokens, tokens, ct::labels::shift));
+  saved.save(directory / "now");
+  write_as_earlier(directory / "now", directory / "run");
+  CHECK(read(directory / "run/model.safetensors", "a0.weight") == values_of(saved, "a*.weight"));
+  CHECK(read(directory / "run/model.safetensors", "block.2.weight").size() == width * width);
+  trainer<starred_only> loaded{{}, {.seed = 2}}, pretrained{{}, {.seed = 3}};
+  loaded.load(directory / "run");
+  CHECK(values_of(loaded) == values_of(saved));
+  std::vector<double> state(width * width * layers), saved_state(state.size());
+  loaded.state("block.*.weight", "exp_avg").copy_to(std::span(state));
+  saved.state("block.*.weight", "exp_avg").copy_to(std::span(saved_state));
+  CHECK(state == saved_state);
+  pretrained.load_pretrained(directory / "run");
+  CHECK(values_of(pretrained) == values_of(saved));
 }
 
 TEST_CASE("a weight format that transposes a parameter other than a matrix is refused") {

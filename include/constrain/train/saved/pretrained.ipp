@@ -237,7 +237,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                               arena& memory, communicator& group, agreement& ranks) {
   auto const opened = detail::open_weights(path, options.strict, format, list.owner);
   auto const& saved = opened.files;
-  auto const wanted = weight_tensors(list, format.names);
+  auto const wanted = weight_tensors(list, format.names, &saved);
   auto const stored = detail::find_weights(path, saved, wanted, format, list.owner);
   auto result = detail::compare(saved, wanted, stored, format);
   detail::check_copies(path, saved, format);

@@ -195,8 +195,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const weights = detail::weights_of(reader);
   auto const states =
       io::safetensors_files::parse(reader.bytes(detail::optimizer_file), reader.path(detail::optimizer_file));
-  auto const wanted_weights = weight_tensors(list, format.names);
-  auto const wanted_states = state_tensors(list);
+  auto const wanted_weights = weight_tensors(list, format.names, &weights);
+  auto const wanted_states = state_tensors(list, &states);
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
   detail::check_settings(directory, states, list, wanted_states);

@@ -3,6 +3,7 @@
 #include "constrain/comm/communicator.hpp"
 #include "constrain/io/output_file.hpp"
 #include "constrain/io/safetensors.hpp"
+#include "constrain/io/safetensors_files.hpp"
 #include "constrain/model/weight_format.hpp"
 #include "constrain/run/arena.hpp"
 #include "constrain/train/parameter_table.hpp"
@@ -30,14 +31,17 @@ struct file_tensor {
 };
 
 /// The tensors of a file with all weights, without their bytes. `names`: the parameters whose names or layouts in the
-/// file differ from the names and layouts in `list`. Throws `error` if `names` transposes a parameter that is not a
+/// file differ from the names and layouts in `list`. `saved`: a file to read, which may have the names of an earlier
+/// version of this library; null: a file to write. Throws `error` if `names` transposes a parameter that is not a
 /// matrix.
-[[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names);
+[[gnu::cold]] std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names,
+                                                      io::safetensors_files const* saved = nullptr);
 
 /// The tensors of a file with all optimizer states, without their bytes. The states are named "<parameter>.<state>",
 /// for example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>", with another
-/// "setting." in front if a state already has this name.
-[[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list);
+/// "setting." in front if a state already has this name. `saved`: as in `weight_tensors`.
+[[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list,
+                                                     io::safetensors_files const* saved = nullptr);
 
 /// Full tensors in host memory, ready to be written. Tensors that several ranks hold together are all-gathered, and
 /// device tensors are copied. Full tensors that the host can address are only viewed: the arena must not change before

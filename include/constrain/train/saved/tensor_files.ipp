@@ -31,11 +31,12 @@ struct matrix_stack {
 };
 
 /// Adds the file tensors of the parameter, state or setting `name`. The name in the file is `name`, unless `names`
-/// lists a different name. If the name in the file has a '*', a placeholder for the iteration, each iteration becomes a
-/// tensor; otherwise one tensor holds all iterations. Throws `error` if `names` transposes a parameter that is not a
-/// matrix.
+/// lists a different name. If the listed name has a '*', a placeholder for the iteration, each iteration becomes a
+/// tensor; otherwise one tensor holds all iterations. `saved`: as in `weight_tensors`. Throws `error` if `names`
+/// transposes a parameter that is not a matrix.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
-                                                     std::string name, stored_names names) {
+                                                     std::string name, stored_names names,
+                                                     io::safetensors_files const* saved) {
   stored_name const* entry = nullptr;
   for (auto const& n : names)
     if (n.name == name) entry = &n;
@@ -46,11 +47,16 @@ struct matrix_stack {
                  "; set .transposed only for parameters with two dimensions"});
   if (entry != nullptr) name = entry->stored;
   auto const star = name.find('*');
-  bool const per_iteration = star != std::string::npos;
+  auto const name_of = [&](std::int64_t iteration) {
+    return concat({name.substr(0, star), iteration, name.substr(star + 1)});
+  };
+  // Earlier versions took a '*' in the model's own names for a placeholder, too.
+  auto const is_earlier = [&] { return saved != nullptr && !saved->find(name) && saved->find(name_of(0)); };
+  bool const per_iteration = star != std::string::npos && (entry != nullptr || is_earlier());
   for (std::int64_t iteration = 0; iteration < (per_iteration ? info.iterations : 1); ++iteration) {
     file_tensor t{&info, iteration, per_iteration ? 1 : info.iterations, entry != nullptr && entry->transposed,
                   false, {}};
-    t.tensor.name = per_iteration ? concat({name.substr(0, star), iteration, name.substr(star + 1)}) : name;
+    t.tensor.name = per_iteration ? name_of(iteration) : name;
     t.tensor.dtype = io::name_in_files(info.type);
     if (info.stacked && !per_iteration) t.tensor.shape.push_back(info.iterations);
     for (int i = 0; i < rank; ++i) t.tensor.shape.push_back(info.shape.extent[t.transposed ? rank - 1 - i : i]);
@@ -62,17 +68,19 @@ struct matrix_stack {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> weight_tensors(parameter_list const& list, stored_names names,
+                                                                       io::safetensors_files const* saved) {
   std::vector<file_tensor> tensors;
-  for (int i = 0; i < list.size; ++i) detail::add_file_tensors(tensors, list.parameters[i], list.name(i), names);
+  for (int i = 0; i < list.size; ++i) detail::add_file_tensors(tensors, list.parameters[i], list.name(i), names, saved);
   return tensors;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& list) {
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<file_tensor> state_tensors(parameter_list const& list,
+                                                                      io::safetensors_files const* saved) {
   std::vector<file_tensor> tensors;
   for (int i = 0; i < list.states_size; ++i)
     detail::add_file_tensors(tensors, list.states[i],
-                             concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {});
+                             concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {}, saved);
   for (int i = 0; i < list.settings_size; ++i) {
     auto name = concat({"setting.", list.name(list.settings[i])});
     // A state of a parameter in a scope "setting" may already have this name.
@@ -82,7 +90,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
       return false;
     };
     while (exists()) name = concat({"setting.", name});
-    detail::add_file_tensors(tensors, list.settings[i], name, {});
+    detail::add_file_tensors(tensors, list.settings[i], name, {}, saved);
     tensors.back().optional = true;
   }
   return tensors;
