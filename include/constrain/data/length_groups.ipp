@@ -33,7 +33,9 @@ struct padded_document {
     auto length = static_cast<std::int64_t>(source.tokens(i).size());
     if (options.longest > 0) length = std::min(length, options.longest);
     if (constexpr std::int64_t maximum = std::numeric_limits<std::int32_t>::max(); length > maximum)
-      throw error({"group_by_length: document ", i, " keeps ", length, " tokens; set .longest to at most ", maximum});
+      throw error({"group_by_length: document ", i, " keeps ", length,
+                   " tokens; set .longest to a multiple of .multiple, ", options.multiple, ", that is at most ",
+                   maximum});
     order.push_back({i, (length - 1) / options.multiple * options.multiple + options.multiple});
   }
   constrain::detail::heap_sort(order, [](padded_document const& a, padded_document const& b) {
