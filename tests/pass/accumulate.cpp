@@ -44,25 +44,16 @@ constexpr auto step = updated(before, 4);
 static_assert(step.values[gradient_of(step, "head.weight")].axes.empty());
 static_assert(plan_memory(step).buffers[gradient_of(step, "head.weight")].size == 5 * 4 * 4);
 
-/// A layer in `depth` nested repeats.
-template <int depth> constexpr value nested(value x) {
-  if constexpr (depth == 0) return x + silu(linear("up", x, 4));
-  else return repeat("block", 2, x, [](value y) { return nested<depth - 1>(y); });
-}
-template <int depth> struct nested_model {
-  constexpr value operator()(value tokens) const {
-    return linear("head", nested<depth>(embedding("token", tokens, {.vocabulary = 5, .width = 4})), 5);
-  }
-};
-template <int depth>
-constexpr auto nested_program =
-    built<task<nested_model<depth>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>();
-
 // The loop over micro-batches is one of the nested loops that a program can have.
+template <int depth> constexpr auto nested_program = built<nested_task<depth>>();
 static_assert(axis_list::capacity == 6 && nested_program<6>.failure.ok());
+static_assert(nested_program<7>.failure.reason == why::program_too_large && nested_program<7>.failure.expected == 6);
 static_assert(accumulate_over(nested_program<5>, 4).failure.ok() && accumulate_over(nested_program<6>, 1).failure.ok());
 constexpr auto too_deep = accumulate_over(nested_program<6>, 4).failure;
 static_assert(too_deep.reason == why::program_too_large && too_deep.line > 0 && too_deep.expected == 6);
+// So it is if the innermost loop only copies its loop-carried value, which has no instance per iteration.
+constexpr auto idle = built<task<nested_model<6, true>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>();
+static_assert(idle.failure.ok() && accumulate_over(idle, 4).failure.reason == why::program_too_large);
 
 } // namespace
 

@@ -51,11 +51,24 @@ struct tagger {
   }
 };
 
+/// A layer in `depth` nested repeats; `idle`: the innermost repeat returns its argument.
+template <int depth, bool idle = false> constexpr value nested(value x) {
+  if constexpr (depth == 0) return idle ? x : x + silu(linear("up", x, 4));
+  else return repeat("block", 2, x, [](value y) { return nested<depth - 1, idle>(y); });
+}
+template <int depth, bool idle = false> struct nested_model {
+  constexpr value operator()(value tokens) const {
+    return linear("head", nested<depth, idle>(embedding("token", tokens, {.vocabulary = 5, .width = 4})), 5);
+  }
+};
+
 inline constexpr gpt2 small_gpt2{.layers = 5, .heads = 2, .width = 8, .vocabulary = 11, .context = 6};
 
 using tied_task = task<tied{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
 template <int iterations>
 using chain_task = task<chain<iterations>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+template <int depth>
+using nested_task = task<nested_model<depth>{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
 using tagger_task = task<tagger{}, classification, micro_batch{.sequences = 2, .tokens = 3}>;
 using gpt2_task = task<small_gpt2, causal_lm, micro_batch{.sequences = 2}>;
 

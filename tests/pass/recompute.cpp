@@ -31,6 +31,18 @@ static_assert(runs(every_3, &info_of<op::linear_weight_gradient>) == 7 + 1);
 constexpr auto forward = remove_training_ops(chain_task<7>::build(entry::predict, dtype::f32));
 static_assert(same(recompute(forward, 2), forward));
 
+// Segments are one more nested loop.
+constexpr program in_segments(program const& p, int micro_batches) {
+  return recompute(updated<optimizer::sgd>(p, micro_batches), 2);
+}
+constexpr bool is_too_deep(program const& p) {
+  return p.failure.reason == why::program_too_large && p.failure.line > 0 && p.failure.expected == 6;
+}
+static_assert(verify(in_segments(built<nested_task<5>>(), 1)).ok());
+static_assert(verify(in_segments(built<nested_task<4>>(), 2)).ok());
+static_assert(is_too_deep(in_segments(built<nested_task<6>>(), 1)));
+static_assert(is_too_deep(in_segments(built<nested_task<5>>(), 2)));
+
 constexpr std::int64_t without_weights(program const& p) {
   auto const at = plan_memory(p);
   return at.end - at.persistent_end;

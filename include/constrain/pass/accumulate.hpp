@@ -15,7 +15,7 @@ constexpr bool is_transient(value_info const& info) {
 /// Gradient accumulation: wraps the program in a loop over `accumulation.micro_batches` micro-batches. Accumulators
 /// (such as the loss, and the gradients that a later pass creates) sum over the loop's iterations. With one
 /// micro-batch, the program does not change. Refused: a value with more than `maximum_elements` elements over all
-/// micro-batches, and a value in as many nested loops as a program can have, which leave no room for another.
+/// micro-batches, and as many nested loops as a program can have, which leave no room for another.
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;
@@ -33,7 +33,7 @@ constexpr program accumulate_over(program const& p, slot_of::accumulation const&
     if (auto const failure = check_extents(program, info); !failure.ok()) program.fail(failure);
   }
   out.open(program.micro_batches, false);
-  for (auto const& n : p.nodes) program.add_node(n);
+  rewrite_nodes(out, p, 0, p.nodes.size(), [&](builder&, node const& n, int) { program.add_node(n); });
   out.close();
   return program;
 }

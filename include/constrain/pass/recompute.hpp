@@ -75,11 +75,9 @@ private:
                               (info.role == role::gradient && !info.ends_with_update);
       if (!info.axes.contains(axis_) || keeps_axis || written_by_update[v]) continue;
       axis_list axes;
-      for (int axis : info.axes) {
-        if (axis != axis_) axes.push_back(axis);
-        else if (!(axes.push_back(segments_) && axes.push_back(iterations_)))
+      for (int axis : info.axes)
+        if (!(axis == axis_ ? axes.push_back(segments_) && axes.push_back(iterations_) : axes.push_back(axis)))
           p.fail({why::program_too_large, info.line, 0, axis_list::capacity, axis_list::capacity + 1});
-      }
       info.axes = axes;
     }
   }

@@ -19,12 +19,23 @@ struct builder {
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
   int random_keys = 0;        // the last random key assigned to a call that draws random numbers
 
+  /// Adds `axis` to `enclosing`: the next nodes are in a loop over it. Loops nested deeper than `axis_list::capacity`
+  /// are refused.
+  constexpr void enter(int axis) {
+    if (!enclosing.push_back(axis))
+      program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
+  }
+  /// Removes the innermost axis from `enclosing`: the next nodes come after its loop. Refused: no loop around them.
+  constexpr void leave() {
+    if (enclosing.empty()) program.fail({why::loops_do_not_nest, 0, called_from});
+    else enclosing.pop_back();
+  }
+
   /// Opens a loop over an axis: the nodes appended until close() are its body. `reversed`: whether the last iteration
   /// runs first. Loops nested deeper than `axis_list::capacity` are refused.
   constexpr void open(int axis, bool reversed) {
     program.begin_loop(axis, reversed);
-    if (!enclosing.push_back(axis))
-      program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
+    enter(axis);
   }
   /// Opens a loop over each axis in `axes` that has no open loop, and returns the number of loops opened.
   constexpr int open_all(axis_list const& axes) {
@@ -33,11 +44,11 @@ struct builder {
       if (!is_open(axis)) open(axis, false), ++opened;
     return opened;
   }
-  /// Ends the `count` innermost loops.
+  /// Ends the `count` innermost loops. Refused: fewer open loops.
   constexpr void close(int count = 1) {
     for (int k = 0; k < count; ++k) {
       program.end_loop();
-      enclosing.pop_back();
+      leave();
     }
   }
 
