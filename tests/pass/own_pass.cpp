@@ -86,6 +86,30 @@ static_assert(passes<without_pass>::final.failure.refusal == refusal_with<refusa
 static_assert(passes<without_after>::final.failure.refusal == refusal_with<refusals::own_pass_has_no_predecessor>());
 static_assert(passes<without_pass, a_when_built>::final.failure.refusal ==
               refusal_with<refusals::own_pass_is_missing>());
+// So is a pass that leaves a loop without an end or an end without a loop, or nests loops too deep, wherever it runs.
+enum class fault { no_end, no_loop, too_deep };
+template <fault what, pass_name follows> struct unsound {
+  using slot = marking<'x'>;
+  static constexpr slot value{.marks = true};
+  static constexpr auto after = follows;
+  static constexpr program pass(program const& p, slot const&) {
+    auto out = p;
+    for (int k = 0; what != fault::no_loop && k < (what == fault::too_deep ? 7 : 1); ++k) out.begin_loop(0, false);
+    for (int k = 0; what != fault::no_end && k < (what == fault::too_deep ? 7 : 1); ++k) out.end_loop();
+    return out;
+  }
+};
+template <fault what> constexpr bool is_refused_as(why reason) {
+  auto const is_refused = [&](program const& p) { return p.failure.reason == reason; };
+  return is_refused(passes<unsound<what, pass_name::built>>::final) &&
+         is_refused(passes<unsound<what, pass_name::without_dead_code>>::final) &&
+         is_refused(passes<unsound<what, pass_name::differentiated>>::final) &&
+         is_refused(passes<unsound<what, pass_name::updated>>::final) &&
+         is_refused(passes<unsound<what, pass_name::sharded>>::final);
+}
+static_assert(is_refused_as<fault::no_end>(why::loops_do_not_nest));
+static_assert(is_refused_as<fault::no_loop>(why::loops_do_not_nest));
+static_assert(is_refused_as<fault::too_deep>(why::program_too_large));
 
 } // namespace
 

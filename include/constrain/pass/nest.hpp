@@ -4,7 +4,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The loop nest of a program: the parent and the end of each node.
+/// The error of a program with a loop without an end, an end without a loop, or loops nested deeper than
+/// `axis_list::capacity`; `why::nothing` if there is none.
+constexpr diagnosis check_loops(program const& p) {
+  int depth = 0;
+  for (auto const& n : p.nodes) {
+    if (n.kind == node_kind::call) continue;
+    depth += n.kind == node_kind::loop ? 1 : -1;
+    if (depth < 0) return {why::loops_do_not_nest};
+    if (depth > axis_list::capacity) return {why::program_too_large, 0, 0, axis_list::capacity, depth};
+  }
+  return {depth == 0 ? why::nothing : why::loops_do_not_nest};
+}
+
+/// The loop nest of a program: the parent and the end of each node. The loops must nest (`check_loops`).
 struct nest {
   static constexpr int root = -1; // the parent of nodes outside all loops
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/for_each_gradient.hpp"
+#include "constrain/pass/nest.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/policy/pass_name.hpp"
 #include "constrain/policy/policy_name.hpp"
@@ -37,12 +38,19 @@ template <class policy, pass_name predecessor> constexpr bool follows() {
   else return has_after<policy> || has_pass<policy>(); // `run_own_pass` refuses the program
 }
 
-/// Runs the policy's pass, or refuses the program if the policy has no valid pass.
+/// Runs the policy's pass. Refused, with the nodes of `p`: a policy without a valid pass, and a pass whose result has
+/// loops that do not nest, which the library's passes cannot read.
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
-  if constexpr (has_own_pass<policy>) return policy::pass(p, policy::value);
-  p.fail(has_after<policy> ? diagnosis_with<refusals::own_pass_is_missing>()
-                           : diagnosis_with<refusals::own_pass_has_no_predecessor>());
+  if constexpr (has_own_pass<policy>) {
+    program out = policy::pass(p, policy::value);
+    auto const error = check_loops(out);
+    if (error.ok()) return out;
+    p.fail(out.failure.ok() ? error : out.failure);
+  } else {
+    p.fail(has_after<policy> ? diagnosis_with<refusals::own_pass_is_missing>()
+                             : diagnosis_with<refusals::own_pass_has_no_predecessor>());
+  }
   return p;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/pass/nest.hpp"
 #include "constrain/pass/partial_sums.hpp"
 #include "constrain/pass/written_values.hpp"
 #include "constrain/program/op_info.hpp"
@@ -39,7 +40,7 @@ constexpr diagnosis layout_error(node const& n, int k, layout actual) {
 } // namespace detail
 
 /// Checks the invariants that every pass must keep:
-/// - Loops nest.
+/// - Loops nest, not deeper than `axis_list::capacity`.
 /// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
 /// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A
@@ -50,10 +51,10 @@ constexpr diagnosis layout_error(node const& n, int k, layout actual) {
 ///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
 ///   may differ.
 /// Returns the failure that `p` already has, or else the first violation, with the source line of the model's call (0
-/// if a loop has no end); `why::nothing` if there is neither.
+/// if the loops do not nest); `why::nothing` if there is neither.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
-  int depth = 0;
+  if (auto const error = check_loops(p); !error.ok()) return error;
   axis_list loop_axes; // axes of the loops around the node
   ref const loss = p.result("loss");
   layout written_as[program::maximum_values]{}; // the layout in which the value's last writer left it
@@ -63,9 +64,6 @@ constexpr diagnosis verify(program const& p) {
   for (auto const& axis : p.axes) any_skips = any_skips || axis.rows.per_iteration > 0;
   detail::written_values written(p);
   for (auto const& n : p.nodes) {
-    if (n.kind == node_kind::loop) ++depth;
-    if (n.kind == node_kind::end) --depth;
-    if (depth < 0) return {why::loops_do_not_nest, n.line, n.called_from, 0, depth};
     if (n.kind == node_kind::loop) loop_axes.push_back(n.axis);
     if (n.kind == node_kind::end) loop_axes.pop_back();
     if (n.kind != node_kind::call) continue;
@@ -101,7 +99,7 @@ constexpr diagnosis verify(program const& p) {
       if (!fits) return {why::shape_differs_from_rule, n.line, n.called_from, info.shape.elements(), j};
     }
   }
-  return depth == 0 ? diagnosis{} : diagnosis{why::loops_do_not_nest, 0, 0, 0, depth};
+  return {};
 }
 
 } // namespace constrain
