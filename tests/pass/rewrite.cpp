@@ -40,6 +40,29 @@ static_assert(depths(before, 0, before.nodes.size()) ==
               decltype(depths(before, 0, 0)){{0, 0, 0, 1, 1, 1, 1, 0, 0, 0}, 10});
 static_assert(depths(before, 3, 5) == decltype(depths(before, 0, 0)){{0, 0}, 2});
 
+// Calls that a pass adds have random keys that no call of the model has, and each has its own.
+constexpr auto model = built<tagger_task>();
+constexpr auto appended = [] {
+  builder out;
+  out.program = model;
+  value const loss{out, model.result("loss")};
+  out.call<op::dropout>({dropout(loss).where(), model.result("loss")});
+  return out.program;
+}();
+constexpr auto inserted = rewrite(appended, [](builder& out, node const& n, int) {
+  if (n.random_key == 1) dropout(value{out, n.inputs[0]});
+  out.program.add_node(n);
+});
+constexpr auto random_keys_of = [](program const& p) {
+  fixed_vector<int, 8> keys;
+  for (auto const& n : p.nodes)
+    if (n.random_key != 0) keys.push_back(n.random_key);
+  return keys;
+};
+static_assert(random_keys_of(model) == fixed_vector<int, 8>{{1}, 1});
+static_assert(random_keys_of(appended) == fixed_vector<int, 8>{{1, 2, 3}, 3});
+static_assert(random_keys_of(inserted) == fixed_vector<int, 8>{{4, 1, 2, 3}, 4});
+
 constexpr program refused() {
   auto p = before;
   p.fail({why::too_many_operands, 7});

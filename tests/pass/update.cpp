@@ -45,6 +45,14 @@ constexpr bool decay_follows_role = [] {
 }();
 static_assert(decay_follows_role);
 
+// The keys of an update rule's calls follow the greatest key in the program, whatever calls were removed before.
+constexpr int key_after(int removed_key) {
+  auto p = differentiated(built<tagger_task>());
+  p.random_keys = removed_key;
+  return update<optimizer::sgd>(p).random_keys;
+}
+static_assert(key_after(1) == 1 && key_after(7) == 1);
+
 // Nodes that follow the micro-batches are outside of their loop.
 constexpr auto accumulated = update<optimizer::sgd>(differentiated(built<chain_task<3>>(), 4));
 static_assert(accumulated.end_of(0) == accumulated.nodes.size() - 8); // 3 squares, clip, 3 updates, and the end itself

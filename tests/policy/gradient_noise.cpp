@@ -57,20 +57,11 @@ struct gradient_noise {
     ct::builder out;
     out.program = p;
     auto const strength = ct::setting(ct::value{out, p.result("loss")}, "gradient_noise", 0);
-    int key = 0; // random keys of the model's nodes are in use
-    for (auto const& n : p.nodes) key = std::max(key, n.random_key);
-    for (int v = 0; v < p.values.size(); ++v) {
-      if (p.values[v].role != ct::role::gradient) continue;
-      for (int axis : p.values[v].axes) out.open(axis, false);
-      ct::node n;
-      n.attributes = ct::pack(add_noise::options{p.values[v].shape, p.values[v].type});
-      n.random_key = ++key;
-      n.inputs.push_back(strength.where());
-      if (p.loss_scale) n.inputs.push_back(p.loss_scale);
-      n.outputs.push_back({v, ct::at::current});
-      out.append(ct::info_of<add_noise>, n);
-      for (int k = 0; k < p.values[v].axes.size(); ++k) out.close();
-    }
+    ct::for_each_gradient(out, [&](ct::value gradient) {
+      add_noise::options const options{gradient.shape(), gradient.type()};
+      if (p.loss_scale) out.call<add_noise>({strength.where(), p.loss_scale}, {gradient.where()}, options);
+      else out.call<add_noise>({strength.where()}, {gradient.where()}, options);
+    });
     return out.program;
   }
 };

@@ -165,8 +165,10 @@ template <class optimizer> constexpr program update(program const& p) {
   builder out;
   out.program = p;
   auto& program = out.program;
-  // Calls that draw random numbers in an update rule get keys that no call of the model has.
-  for (auto const& n : p.nodes) out.random_keys = n.random_key > out.random_keys ? n.random_key : out.random_keys;
+  // Calls that passes have removed do not change the random numbers of update rules.
+  program.random_keys = 0;
+  for (auto const& n : p.nodes)
+    program.random_keys = n.random_key > program.random_keys ? n.random_key : program.random_keys;
 
   auto const gradients = detail::gradients_of(program);
   if (gradients.empty()) {

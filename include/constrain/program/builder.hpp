@@ -17,7 +17,6 @@ struct builder {
   dtype real = dtype::f32;    // type of new parameters, and of inputs and labels that are not ids
   name_ref scope{};           // scope of the layer being built, such as "block.mlp"; parameter names begin with it
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
-  int random_keys = 0;        // the last random key assigned to a call that draws random numbers
 
   /// Adds `axis` to `enclosing`: the next nodes are in a loop over it. Loops nested deeper than `axis_list::capacity`
   /// are refused.
@@ -137,6 +136,7 @@ struct builder {
     node n;
     n.attributes = options;
     n.line = line;
+    if (info.draws_random) n.random_key = ++program.random_keys;
     for (auto const& input : inputs) add_input(n, input);
     for (auto const& output : outputs) n.outputs.push_back(output);
     return append(info, n);

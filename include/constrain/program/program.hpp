@@ -35,6 +35,7 @@ struct program {
   bool distributed = false; // whether `partition` has changed the program for data parallelism
   std::int64_t shards = 1;  // ranks over which a flat tensor is sharded; 1: no tensor is
   int tensor_ranks = 1;     // ranks over which parameters are divided; 1: no parameter is
+  int random_keys = 0;      // no call of the program has a greater random key; the next new key is greater by 1
 
   /// The characters of a name.
   constexpr std::string_view text(name_ref name) const { return names.text(name); }
