@@ -137,6 +137,21 @@ template <class objective> constexpr program with = gradients<lm<head_only{}, 4,
 static_assert(same(loop_over_rows(with<two_readers>, 0), with<two_readers>));
 static_assert(same(loop_over_rows(with<squared_loss>, 0), with<squared_loss>));
 
+// So do logits to which an op adds random numbers, which depend on positions in the full logits.
+struct add_noise {
+  static constexpr char const* name = "add_noise";
+  static constexpr char const* layouts = "... -> ...";
+  static constexpr bool draws_random = true;
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+  static constexpr void gradient(backward& b) { b.add(0, b.gradient()); }
+};
+struct noisy {
+  constexpr value operator()(value logits, value labels) const {
+    return cross_entropy(emit<add_noise>({logits}), labels);
+  }
+};
+static_assert(same(loop_over_rows(with<noisy>, 0), with<noisy>));
+
 // Sharded, the gradient of the head is reduced once, behind the loop, and the weight gathered once, before it.
 using gpt2_of_48_rows = task<small_gpt2, causal_lm, micro_batch{.sequences = 8}>;
 constexpr auto plain = recompute(updated(built<gpt2_of_48_rows>(), 3), 2);
