@@ -1,4 +1,5 @@
-// Inside a layer the line is the layer's, `called_from` that of whoever applies it.
+// In a layer, `line` is the line of the call in the layer, and `called_from` the line where the model applies the
+// layer.
 // refused: two extents that must be equal are `expected` and `got`
 // shows: widths_differ
 // diagnosis: refused, line, called_from, 128, 127

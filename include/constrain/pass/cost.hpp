@@ -48,8 +48,7 @@ constexpr bool is_copied(program const& p, int parameter) {
 /// The maximum number of bytes that the values with `is_wanted(role)` need at the same time.
 template <class predicate>
 constexpr bytes peak_live_bytes(program const& p, memory_layout const& where, predicate const& is_wanted) {
-  std::int64_t
-      change[program::maximum_nodes + 2]{}; // bytes first needed at a node, minus bytes last needed at the node before
+  std::int64_t change[program::maximum_nodes + 2]{}; // by node: bytes first needed there, minus bytes freed
   bool has_buffers = false;
   for (int v = 0; v < p.values.size(); ++v) {
     if (!is_wanted(p.values[v].role)) continue;

@@ -72,8 +72,8 @@ public:
   constexpr needed_clones clones_for(node_set const& dropped) const {
     needed_clones out;
     for (auto& node : out.before) node = never;
-    int first_reader
-        [program::maximum_values]{}; // of each value: its first reader in the backward pass, clones included
+    // Of each value: its first reader in the backward pass, clones included.
+    int first_reader[program::maximum_values]{};
     for (int v = 0; v < p_.values.size(); ++v) first_reader[v] = first_reader_[v];
     for (int i = first_backward_ - 1; i >= 0; --i) {
       if (!dropped.contains(i) || !droppable_.contains(i)) continue;

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The library's passes after which a policy's pass can run, in order. Entry programs without gradients (evaluate,
-/// predict, generate) run only the passes marked "forward".
+/// The library's passes after which a policy's pass can run, in order. `forward`: also a pass of the programs without
+/// gradients (evaluate, predict, generate).
 enum class pass_name {
   built,             // forward: the program before any pass
   selected,          // forward: the attention algorithm is chosen
