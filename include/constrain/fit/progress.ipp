@@ -60,7 +60,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   std::fprintf(out, "%s\n", batch_text(t.ranks, t.data_ranks, t.micro_batches, t.sequences, t.tokens).c_str());
   if (t.cuda_capability > 0)
     std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", t.cuda_capability / 10, t.cuda_capability % 10,
-                 t.launching);
+                 t.launching.c_str());
   else {
     std::fprintf(out, "cpu, code for %s", instruction_set);
     if (std::string_view const available = processor_instruction_set(); available != instruction_set)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/cost.hpp"
+#include "constrain/policy/policy_name.hpp"
 #include "constrain/train/parameter_table.hpp"
 #include "constrain/train/training_state.hpp"
 
@@ -22,7 +23,7 @@ struct trainer_facts {
   int ranks, data_ranks;                         // all ranks; ranks (or tensor groups) that train on different data
   bool counts_correct;                           // whether evaluation counts correct predictions
   int cuda_capability;                           // compute capability of the CUDA kernels, times ten; 0 on a CPU
-  char const* launching;                         // name of the launch policy
+  std::string launching;                         // name of the launch policy
   memory_plan const& memory;                     // the trainer's memory plan
   training_state const& state;                   // the trainer's state
 };
@@ -43,7 +44,7 @@ template <class trainer> [[gnu::noinline, gnu::cold]] trainer_facts facts_of(tra
           .data_ranks = t.data_ranks(),
           .counts_correct = trainer::entries::counts_correct,
           .cuda_capability = device.is_cuda ? device.capability : 0,
-          .launching = policies::launching::name,
+          .launching = policy_name<typename policies::launching>(),
           .memory = trainer::memory,
           .state = t.state()};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/number_check.hpp"
+#include "constrain/policy/policy_name.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batches.hpp"
 #include "constrain/train/checks.hpp"
@@ -300,8 +301,12 @@ private:
   }
 
   static saved_configuration configuration() {
-    return {policy_set::precision::name,   policy_set::optimizer_name(),        task::tokens,
-            policy_set::optimizer_state(), policy_set::optimizer_state_names(), policy_set::kept_on_resume()};
+    return {policy_name<typename policy_set::precision>(),
+            policy_set::optimizer_name(),
+            task::tokens,
+            policy_set::optimizer_state(),
+            policy_set::optimizer_state_names(),
+            policy_set::kept_on_resume()};
   }
 
   hyper hyper_;

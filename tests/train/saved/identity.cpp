@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-// Two optimizers of one's own are told apart where a run is saved and taken up.
+// Two policies of one's own are told apart where a run is saved and taken up.
 
 namespace ct = constrain;
 using ct::test::sentence;
@@ -44,6 +44,16 @@ struct second : own<1> {
 };
 struct third : own<2> {
   static constexpr char const* name = "mine\x1b[2J";
+};
+
+// A precision and a launch policy, neither with a name.
+struct own_precision {
+  using slot = ct::slot_of::precision;
+  static constexpr slot value{};
+};
+struct own_launch {
+  using slot = ct::slot_of::launching;
+  static constexpr slot value{};
 };
 
 using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 8, .vocabulary = 16, .context = 4}, ct::causal_lm,
@@ -87,6 +97,18 @@ TEST_CASE("optimizers without a name go by their types") {
   CHECK(loading<squares>(path) == "'" + path +
                                       "' does not match the trainer: its optimizer is lion, the trainer's is "
                                       "squares; load it into a trainer with the same optimizer");
+}
+
+TEST_CASE("a precision and a launch policy without a name go by their types") {
+  ct::test::temporary_directory const directory;
+  auto const path = directory / "run";
+  ct::trainer<task, own_precision, own_launch> t;
+  ct::fit(t, ct::data::random_tokens(20, 16), {.steps = 1, .log = nullptr});
+  t.save(path);
+  t.load(path);
+  CHECK(ct::detail::facts_of(t).launching == "own_launch");
+  CHECK(loading<ct::optimizer::adamw>(path).find("its precision is own_precision, the trainer's is fp32") !=
+        std::string::npos);
 }
 
 TEST_CASE("optimizers of one name are told apart by their states") {
