@@ -36,5 +36,5 @@ int main() {
   auto const [train, validation] = ct::data::examples({tokens, types, lengths}, classes).split(0.1);
   trainer t{{.learning_rate = 1e-3f}, {.clip_norm = 1, .schedule = ct::schedule::linear{.warmup = 20, .steps = 300}}};
   auto const result = ct::fit(t, train, {.steps = 300, .validation = &validation});
-  std::printf("accuracy on other pairs: %.3f\n", result.validation->accuracy);
+  if (result.validation) std::printf("accuracy on held-out pairs: %.3f\n", result.validation->accuracy);
 }

@@ -20,18 +20,21 @@ struct arguments {
   bool smoke = false;                            // whether to use few tokens
 };
 
-void train(arguments const& a, ct::data::corpus const& corpus) {
+/// Returns false if Ctrl-C ended the training.
+bool train(arguments const& a, ct::data::corpus const& corpus) {
   auto const [training, validation] = main_job::split(corpus, a.smoke ? 8'192 : 32'768);
   auto const steps = a.tokens / trainer::batch_tokens;
   trainer t{main_job::hyperparameters, main_job::run(steps)};
   auto const result = ct::fit(
       t, training,
       {.steps = steps, .validation = &validation, .evaluate_every = (steps + 4) / 5, .directory = a.checkpoint});
+  if (result.stop_reason == ct::stop_reason::interrupted || !result.validation) return false;
   std::printf("\n%lld steps in %.0f s, %.0f tokens/s, validation loss %.4f\n\n",
               static_cast<long long>(result.steps.count()), result.seconds, result.tokens_per_second,
               result.validation->loss);
   std::printf("--- a sample ---\n%s\n---\n\n",
               t.generate("template <", a.smoke ? 60 : 300, {.temperature = 0.7, .seed = 1}).c_str());
+  return true;
 }
 
 void compare(arguments const& a, ct::data::corpus const& corpus) {
@@ -67,8 +70,7 @@ int main(int count, char** values) {
     if (a.smoke) a.tokens = 20'480, a.row_tokens = 2'048;
     auto const corpus = ct::data::text(a.text);
     std::printf("text: %s, %lld bytes\n", a.text.c_str(), static_cast<long long>(corpus.size()));
-    train(a, corpus);
-    compare(a, corpus);
+    if (train(a, corpus)) compare(a, corpus);
   } catch (ct::error const& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;

@@ -35,6 +35,6 @@ int main(int count, char** arguments) try {
   auto const passive = sentences({" is seen by ", " is known to ", " is called by "});
   auto const [train, validation] = (count > 1 ? ct::data::text(arguments[1]) : passive).split(0.1);
   auto const before = t.evaluate(validation).loss;
-  auto const after = ct::fit(t, train, {.steps = 60, .validation = &validation, .log_every = 10}).validation->loss;
-  std::printf("validation loss: %.3f before, %.3f after\n", before, after);
+  auto const after = ct::fit(t, train, {.steps = 60, .validation = &validation, .log_every = 10}).validation;
+  if (after) std::printf("validation loss: %.3f before, %.3f after\n", before, after->loss);
 } catch (ct::error const& e) { return std::fprintf(stderr, "%s\n", e.what()), 1; }
