@@ -3,6 +3,7 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -100,6 +101,18 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
   CHECK(said(std::string(1000, 'a'), {.validation_fraction = 0}) ==
         "compare_options: .validation_fraction is 0; give a finite number above 0");
   CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");
+}
+
+TEST_CASE("held-out data without a label is refused before the first row") {
+  std::vector<bool> prompt(200, false);
+  std::fill(prompt.begin() + 150, prompt.end(), true);
+  auto const corpus = ct::data::corpus::from_bytes(std::string(200, 'a'), prompt);
+  auto const said =
+      sentence([&] { ct::compare<task, ct::policies<>>(corpus, {.tokens = 16, .validation_fraction = 0.1}); });
+  // `evaluate`, after the row's training, says something else.
+  CHECK(said == "compare: the held-out part of the corpus has no labels, because its samples could only predict prompt "
+                "tokens or padding; give a corpus with text to predict, or change .validation_fraction or "
+                ".validation_tokens");
 }
 
 TEST_CASE("the table is aligned, whatever the names") {

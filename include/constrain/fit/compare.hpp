@@ -5,6 +5,7 @@
 #include "constrain/fit/fit.hpp"
 #include "constrain/train/cheapest.hpp"
 #include "constrain/train/hyperparameters.hpp"
+#include "constrain/train/sample_set.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -84,8 +85,11 @@ data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options
 data::examples::parts parts_to_compare(data::examples const& examples, compare_options const& options,
                                        std::int64_t tokens);
 
-/// Trains one row and measures its speed, memory and loss. Throws `error` for a part without a sample, and the errors
-/// of the trainer. If `name` is empty, the row is named after its policies.
+/// Throws `error` if no sample of the held-out data has a valid label.
+void check_held_out(sample_set const& validation);
+
+/// Trains one row and measures its speed, memory and loss. Throws `error` for a part without a sample, for held-out
+/// data without a valid label, and the errors of the trainer. If `name` is empty, the row is named after its policies.
 template <class trainer, class parts_of_data>
 comparison measure(parts_of_data const& parts, compare_options const& options, typename trainer::hyper const& hyper,
                    std::string name) {
@@ -94,6 +98,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   // Data that does not fit the trainer is refused before training.
   auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
   auto const validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
+  check_held_out(validation);
   std::vector<double> seconds;
   auto const step_tokens = trainer::batch_tokens * t.data_ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;

@@ -49,6 +49,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return examples.split(options.validation_fraction, 0, std::max<std::int64_t>(options.validation_tokens / tokens, 1));
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE void check_held_out(sample_set const& validation) {
+  auto const wording = validation.wording();
+  if (!validation.has_labels())
+    throw error({"compare: the held-out part of the ", wording.name, " has no labels, because ", wording.unlabeled,
+                 " to predict, or change .validation_fraction or .validation_tokens"});
+}
+
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {
