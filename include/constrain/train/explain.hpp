@@ -18,7 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether the step program applies the optimizer's weight decay to the parameter called `parameter`.
+/// Whether the step program applies the optimizer's weight decay to the parameter called `parameter`. Ignores the
+/// factors of optimizer::by_role, which are hyperparameters.
 [[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
   for (auto const& n : step.nodes) {
     if (n.kind != node_kind::call || std::string_view(n.op->name) != "update") continue;
@@ -48,9 +49,10 @@ namespace detail {
 
 } // namespace detail
 
-/// A trainer's plan as text tables: policies, batch of one rank, dtypes, parameters (role, shape, size and weight
-/// decay), memory by part, arena bytes of each entry program (up to the end of its buffers), work of a step, and the
-/// number of nodes of the step program after each pass. On a GPU, the text also has an estimate of the time of a step
+/// A trainer's plan as text tables: policies, batch of one rank, dtypes, parameters (role, shape, size and whether
+/// weight decay applies by default; the factors of optimizer::by_role, which are set at run time, can change this),
+/// memory by part, arena bytes of each entry program (up to the end of its buffers), work of a step, and the number of
+/// nodes of the step program after each pass. On a GPU, the text also has an estimate of the time of a step
 /// by op, if `rates_of` has the rates, and lists any GEMM dimensions that slow tensor cores down. With `programs`, the
 /// text also has the step program after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
