@@ -147,10 +147,10 @@ template <int inputs> void measure_executor(char const* what, ct::io::json_write
 int main(int count, char** values) try {
   std::string out;
   int rounds = 21;
-  for (int i = 1; i + 1 < count; i += 2) {
-    std::string const name = values[i];
-    if (name == "--out") out = values[i + 1];
-    else if (name == "--rounds") rounds = std::max(1, std::atoi(values[i + 1]));
+  for (int i = 1; i < count; i += 2) {
+    std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
+    if (name == "--out" && !value.empty()) out = value;
+    else if (name == "--rounds" && !value.empty()) rounds = std::max(1, std::atoi(value.c_str()));
     else throw ct::error("growth [--rounds N] [--out DIRECTORY]");
   }
   ct::io::json_writer json;

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,8 @@ std::string json(std::vector<row> const& rows, std::int64_t steps) {
 int main(int count, char** values) try {
   std::int64_t const steps = count > 1 ? std::atoll(values[1]) : 200, seeds = count > 2 ? std::atoll(values[2]) : 3;
   if (steps < 20 || seeds < 1) throw ct::error("losses: write at least 20 steps and at least 1 seed");
+  std::optional<ct::io::atomic_file> file; // opened now, so that an error does not come after the training
+  if (count > 3) file.emplace(std::string(values[3]) + "/losses." + machine_name() + ".json");
   auto const [training, validation] = main_job::split(ct::data::text(CONSTRAIN_BENCH_TEXT), 32'768);
   auto rows = all_rows();
   for (std::int64_t seed = 1; seed <= seeds; ++seed)
@@ -105,11 +108,10 @@ int main(int count, char** values) try {
       std::fprintf(stderr, "seed %lld: %s %.4f\n", static_cast<long long>(seed), r.key, r.losses.back());
     }
   print(rows);
-  if (count < 4) return 0;
-  ct::io::atomic_file file(std::string(values[3]) + "/losses." + machine_name() + ".json");
+  if (!file) return 0;
   auto const text = json(rows, steps);
-  file.out().write(std::as_bytes(std::span(text)));
-  file.commit();
+  file->out().write(std::as_bytes(std::span(text)));
+  file->commit();
 } catch (ct::error const& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

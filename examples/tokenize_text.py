@@ -79,19 +79,22 @@ def main():
         raise SystemExit(f"the tokenizer has tokens up to {largest}, which do not fit into {bits} bits; give --bits 32")
 
     unfinished = given.out.with_name(given.out.name + ".unfinished")
-    with unfinished.open("wb") as file:
-        if not given.plain:
-            file.write(bytes(HEADER_BYTES))
-        count = write_tokens(file, tokenizer, documents(given.texts), bits, end)
-        if count == 0:
-            unfinished.unlink()
-            raise SystemExit("the texts have no tokens")
-        if not given.plain:
-            if count >= 1 << 32:
-                raise SystemExit(f"{count} tokens are too many for a header; give --plain, or fewer texts per file")
-            file.seek(0)
-            file.write(struct.pack("<III", *HEADERS[bits], count))
-    os.replace(unfinished, given.out)
+    try:
+        with unfinished.open("wb") as file:
+            if not given.plain:
+                file.write(bytes(HEADER_BYTES))
+            count = write_tokens(file, tokenizer, documents(given.texts), bits, end)
+            if count == 0:
+                raise SystemExit("the texts have no tokens")
+            if not given.plain:
+                if count >= 1 << 32:
+                    raise SystemExit(f"{count} tokens are too many for a header; give --plain, or fewer texts per file")
+                file.seek(0)
+                file.write(struct.pack("<III", *HEADERS[bits], count))
+        os.replace(unfinished, given.out)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
     read = f"ct::data::tokens(\"{given.out}\"{', {.bits = 32}' if given.plain and bits == 32 else ''})"
     print(f"{count} tokens of {bits} bits, vocabulary {largest + 1}: read them with {read}")
 

@@ -27,14 +27,17 @@ struct machine {
   }
 };
 
-/// The bf16 FLOP/s on dense matrices, from NVIDIA's data sheets; 0 for a device that is not listed here.
+/// The bf16 FLOP/s on dense matrices, from NVIDIA's data sheets; 0 for a device that is not listed here. Full names: an
+/// H200 NVL and a MIG instance of an H200 are slower than an H200.
 inline double data_sheet_flops(std::string const& name) {
   struct {
-    char const* part;
+    char const* name;
     double flops;
-  } const known[] = {{"H200", 989.4e12}, {"H100 80GB HBM3", 989.4e12}, {"A100", 312e12}};
+  } const known[] = {{"NVIDIA H200", 989.4e12},         {"NVIDIA H100 80GB HBM3", 989.4e12},
+                     {"NVIDIA A100-SXM4-40GB", 312e12}, {"NVIDIA A100-SXM4-80GB", 312e12},
+                     {"NVIDIA A100-PCIE-40GB", 312e12}, {"NVIDIA A100 80GB PCIe", 312e12}};
   for (auto const& k : known)
-    if (name.find(k.part) != std::string::npos) return k.flops;
+    if (name == k.name) return k.flops;
   return 0;
 }
 

@@ -274,7 +274,7 @@ arguments read_arguments(int count, char** values) {
     std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
     if (name == "--size" && value == size_name()) {
     } // the only size of this program
-    else if (name == "--rounds")
+    else if (name == "--rounds" && !value.empty())
       a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--part" && (value == "limits" || value == "steps")) a.part = value;
     else if (name == "--out" && !value.empty()) a.out = value;
