@@ -25,6 +25,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// make the same check.
 class update_rule {
 public:
+  /// A state has no name.
+  template <diagnosis d> struct state_without_a_name {
+    static_assert(d.ok(), "optimizer: the name of a state is empty; give the state a name, which saved runs use");
+  };
+
+  /// The initial value of a state is NaN or out of range.
+  template <diagnosis d> struct state_is_out_of_range {
+    static_assert(d.ok(), "optimizer: the `initial` of a state is not in [-1e30, 1e30]; give a number in this range, "
+                          "for example 0");
+  };
+
   /// Two states of the parameter have the same name.
   template <diagnosis d> struct state_named_twice {
     static_assert(d.ok(), "optimizer: two states of a parameter have the same name; give each state a different name, "
@@ -88,11 +99,13 @@ public:
   /// Adds a state of the parameter, and returns it: a tensor of shape `s` and type `type` that keeps its value from
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
   /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
-  /// each shard of the parameter begins at the start of a block. Refused: any other `block`, the name of another state
-  /// of the parameter or part, a shape with an extent below 1 or too many elements, and more names or values than the
-  /// program can hold.
+  /// each shard of the parameter begins at the start of a block. Refused: any other `block`, an empty name, the name of
+  /// another state of the parameter or part, an `initial` outside [-1e30, 1e30], a shape with an extent below 1 or too
+  /// many elements, and more names or values than the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
+    if (name.empty()) program.fail(diagnosis_with<state_without_a_name>(info().line));
+    if (!(initial >= -1e30 && initial <= 1e30)) program.fail(diagnosis_with<state_is_out_of_range>(info().line));
     for (auto const& existing : program.values)
       if (existing.role == role::state && existing.belongs_to == parameter_ && is_named(existing, name))
         program.fail(diagnosis_with<state_named_twice>(info().line));
