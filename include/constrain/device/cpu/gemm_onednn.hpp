@@ -12,6 +12,17 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+// Only compilers for x86 have these builtins.
+#if defined(__x86_64__) && defined(__GNUC__)
+/// Whether this is an AMD processor.
+inline bool is_amd() { return __builtin_cpu_is("amd"); }
+/// Whether the processor has AVX-512.
+inline bool has_avx512() { return __builtin_cpu_supports("avx512f"); }
+#else
+inline bool is_amd() { return false; }
+inline bool has_avx512() { return false; }
+#endif
+
 /// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM that converts the operands to fp32. This
 /// is the case with AMX, or with AVX512_BF16 on AMD processors. On Intel processors where AMX is absent or disabled (as
 /// in some virtual machines), AVX512_BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an
@@ -21,7 +32,7 @@ inline bool onednn_multiplies_bf16() {
   static bool const is_faster = [] {
     auto const supported = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
     auto const has_isa = [&](unsigned isa) { return (supported & isa) == isa; };
-    return has_isa(dnnl_cpu_isa_avx512_core_amx) || (has_isa(dnnl_cpu_isa_avx512_core_bf16) && __builtin_cpu_is("amd"));
+    return has_isa(dnnl_cpu_isa_avx512_core_amx) || (has_isa(dnnl_cpu_isa_avx512_core_bf16) && is_amd());
   }();
   return is_faster;
 }
@@ -38,7 +49,7 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
 /// the rows of B are a multiple of 4096 bytes apart and A has 128 to 256 rows: 87 GFLOP/s on two Zen 3 cores, where the
 /// built-in GEMM reaches 170. With 32 rows of A or another ldb, oneDNN is faster.
 inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
-  static bool const avx2_only = vector_bytes == 32 && !__builtin_cpu_supports("avx512f");
+  static bool const avx2_only = vector_bytes == 32 && !has_avx512();
   return avx2_only && m >= 128 && m <= 256 && ldb % 1024 == 0;
 }
 
@@ -48,7 +59,7 @@ inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
 /// for 1024; with other rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. For one or two rows,
 /// dnnl_sgemm was faster. A small GEMM would take less time than the preparation of the primitive.
 inline bool onednn_matmul_is_faster(std::int64_t m, std::int64_t n, std::int64_t k) {
-  static bool const avx512 = __builtin_cpu_supports("avx512f");
+  static bool const avx512 = has_avx512();
   return avx512 && m >= 4 && (m < 1024 || n < 1024) && m * n * k >= std::int64_t{1} << 24;
 }
 
