@@ -31,6 +31,9 @@ struct gpu {
   static constexpr bool has_launches = true;
 };
 
+/// Such a device, on which the options of a call limit the number of calls that are merged with it.
+struct choosy_gpu : gpu {};
+
 } // namespace
 
 template <> struct ct::kernel<reverse, ct::cpu> {
@@ -49,6 +52,11 @@ template <> struct ct::kernel<reverse, ct::cpu> {
 template <> struct ct::kernel<reverse, gpu> {
   static constexpr ct::kernel_needs needs_of(auto const& in, auto const& out) {
     return {.scratch = in[0].rows() * 4 * static_cast<std::int64_t>(out.size()), .launches = 2, .merged = 3};
+  }
+};
+template <> struct ct::kernel<reverse, choosy_gpu> {
+  static constexpr ct::kernel_needs needs_of(auto const&, auto const&, reverse::options const& o) {
+    return {.scratch = 4, .launches = 2, .merged = o.copies};
   }
 };
 
@@ -113,24 +121,24 @@ static_assert(trainer<0>::entries::scratch == 0 && trainer<0>::memory.peak.count
 static_assert(!ct::device_plan_of<trainer<0>::entries::step, ct::cpu>.has_needs);
 
 /// A model with eight reversals of one value, of which none needs another one. `keeps`: whether the value is needed
-/// after them; if not, the last reversal writes over it.
-template <bool keeps> struct fan {
+/// after them; if not, the last reversal writes over it. `copies`: of each reversal.
+template <bool keeps, int... copies> struct fan {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 5});
-    ct::value y[8] = {x, x, x, x, x, x, x, x};
-    for (auto& each : y) each = ct::emit<reverse>({x}, {.copies = 1});
+    ct::value const y[] = {ct::emit<reverse>({x}, {.copies = copies})...};
     auto sum = keeps ? x + y[0] : y[0] + y[0];
     for (auto const& each : y) sum = sum + each;
     return ct::linear("head", sum, 31);
   }
 };
-template <bool keeps>
-using fan_trainer = ct::trainer<ct::task<fan<keeps>{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 7}>>;
+template <class model>
+using trainer_of = ct::trainer<ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 7}>>;
+template <bool keeps> using fan_trainer = trainer_of<fan<keeps, 1, 1, 1, 1, 1, 1, 1, 1>>;
 
 /// The launches of the calls to `reverse` on a device that merges.
-template <class entry> constexpr std::int64_t reversal_launches() {
+template <class entry, class device = gpu> constexpr std::int64_t reversal_launches() {
   std::int64_t launches = 0;
-  for (auto const& step : ct::device_plan_of<entry, gpu>.steps)
+  for (auto const& step : ct::device_plan_of<entry, device>.steps)
     if (step.bytes > 0 || step.more_tensors_follow) launches += step.launches;
   return launches;
 }
@@ -140,6 +148,9 @@ static_assert(ct::device_plan_of<with::entries::predict, gpu>.scratch == 2 * 7 *
 static_assert(reversal_launches<fan_trainer<true>::entries::predict>() == 3 * 2);
 // Here the last call writes over what the calls before it read.
 static_assert(reversal_launches<fan_trainer<false>::entries::predict>() == 4 * 2);
+// Every one of the merged calls limits their number: [3], [1], [3, 2], [2, 3], [3, 3, 3].
+using choosy = trainer_of<fan<true, 3, 1, 3, 2, 2, 3, 3, 3, 3>>::entries::predict;
+static_assert(reversal_launches<choosy, choosy_gpu>() == 5 * 2);
 
 /// The calls that a run of a plan makes, as a device gets them.
 std::vector<ct::call> calls;

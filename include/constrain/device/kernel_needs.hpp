@@ -48,7 +48,8 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of `call::scratch`, separate for merged calls; at most 2^52 in total
   int launches = 1;         // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
-  int merged = 1;           // maximum number of calls that are merged into one launch; 1: calls are not merged
+  int merged = 1;           // maximum number of calls that are merged with this one into one launch, including this
+                            // one; 1: the call is not merged
 };
 
 namespace detail {

@@ -3,6 +3,7 @@
 #include "constrain/device/kernel_needs.hpp"
 #include "constrain/run/launchers.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -80,8 +81,9 @@ template <class plan> constexpr bool independent(plan const& p, step const& a, s
 }
 
 /// Assigns scratch memory to every step of the plan `p`. On a device with launches, merges consecutive independent
-/// calls with the same op and dtypes, at most `kernel_needs::merged` at a time. `calls`: the distinct calls of `p`.
-/// `rules`: the `needs_of` of each distinct call; null: none. Stops at the first step with impossible needs.
+/// calls with the same op and dtypes, at most as many at a time as each of them allows (`kernel_needs::merged`).
+/// `calls`: the distinct calls of `p`. `rules`: the `needs_of` of each distinct call; null: none. Stops at the first
+/// step with impossible needs.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;
@@ -90,6 +92,7 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
     for (int k = s.first_operand; k < s.first_operand + s.inputs + s.outputs; ++k)
       reach[k] = reach_of(p, p.operands[k]);
   };
+  int most = 0; // the smallest `merged` of the calls that are merged with step i - 1
   for (int i = 0; i < steps; ++i) {
     int const call = calls.of_step[i];
     if (call < 0) continue;
@@ -98,11 +101,23 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
     out.has_needs = true;
     auto const needs = needs_of_step(p, p.steps[i], rules[call]);
     auto& current = out.steps[i];
-    if (i > 0 && out.steps[i - 1].more_tensors_follow) {
-      auto const& previous = out.steps[i - 1];
-      current.merged_before = previous.merged_before + 1;
-      current.scratch =
-          previous.scratch + (previous.bytes + device::alignment - 1) / device::alignment * device::alignment;
+    if (device::has_launches) {
+      current.launches = needs.launches;
+      int const before = i > 0 && calls.of_step[i - 1] == call ? out.steps[i - 1].merged_before + 1 : 0;
+      bool merges = before > 0 && before < std::min(most, needs.merged);
+      if (merges) {
+        if (before == 1) find_reach(p.steps[i - 1]);
+        find_reach(p.steps[i]);
+        for (int k = i - before; k < i && merges; ++k) merges = independent(p, p.steps[k], p.steps[i], reach);
+      }
+      most = merges ? std::min(most, needs.merged) : needs.merged;
+      if (merges) {
+        auto& previous = out.steps[i - 1];
+        previous.more_tensors_follow = true, previous.launches = 0;
+        current.merged_before = before;
+        current.scratch =
+            previous.scratch + (previous.bytes + device::alignment - 1) / device::alignment * device::alignment;
+      }
     }
     if (needs.scratch < 0 || needs.scratch > maximum_scratch - current.scratch) {
       out.refused = i;
@@ -110,17 +125,6 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
       return out;
     }
     current.bytes = needs.scratch;
-    if (device::has_launches) {
-      bool merges = i + 1 < steps && calls.of_step[i + 1] == call && current.merged_before + 1 < needs.merged;
-      if (merges) {
-        if (current.merged_before == 0) find_reach(p.steps[i]);
-        find_reach(p.steps[i + 1]);
-        for (int k = i - current.merged_before; k <= i && merges; ++k)
-          merges = independent(p, p.steps[k], p.steps[i + 1], reach);
-      }
-      current.more_tensors_follow = merges;
-      current.launches = merges ? 0 : needs.launches;
-    }
     if (current.scratch + current.bytes > out.scratch) out.scratch = current.scratch + current.bytes;
   }
   return out;
