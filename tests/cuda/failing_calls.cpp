@@ -92,6 +92,7 @@ template <class T> void step_is_made_or_not(int steps, int stride) {
     CAPTURE(n);
     T t({}, numbers);
     losses_of(t, steps);
+    cudaGetLastError(); // of the n before
     on_host::let_fail(n);
     bool thrown = true;
     auto const what = sentence([&] { losses_of(t, 1, static_cast<unsigned>(steps)), thrown = false; });
@@ -99,6 +100,7 @@ template <class T> void step_is_made_or_not(int steps, int stride) {
     bool const is_made = same_bits(weights_of(t), after);
     if (!thrown) {
       CHECK(is_made);
+      CHECK(cudaGetLastError() == cudaSuccess); // the program's next check of its own calls finds no error of ours
       CHECK(same_bits(losses_of(t, 2, static_cast<unsigned>(steps) + 1), next));
       ++not_captured;
       continue;
@@ -123,6 +125,19 @@ TEST_CASE("a call that fails is a sentence, and nothing leaks") {
   nothing_leaks<graph_trainer>(false, 5);
   nothing_leaks<trainer>(true, 13);
   nothing_leaks<graph_trainer>(true, 13);
+}
+
+TEST_CASE("the end of a capture that fails after what it captures leaves no error of CUDA") {
+  cudaStream_t stream{};
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  cudaGetLastError(); // of the test before
+  on_host::let_fail(2);
+  ct::cuda_graph graph;
+  CHECK(sentence([&] { graph.capture(stream, [] { throw ct::error("no kernel"); }); }) == "no kernel");
+  CHECK(std::string(on_host::failed) == "cudaStreamEndCapture");
+  on_host::let_fail(0);
+  CHECK(cudaGetLastError() == cudaSuccess);
+  cudaStreamDestroy(stream);
 }
 
 TEST_CASE("a step of which a call fails is not made, or all of it") {

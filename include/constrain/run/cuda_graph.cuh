@@ -31,7 +31,8 @@ public:
     try {
       f();
     } catch (...) {
-      cudaStreamEndCapture(stream, &graph);
+      if (cudaStreamEndCapture(stream, &graph) != cudaSuccess)
+        cudaGetLastError(); // clears the error, which the program's own calls would take for theirs
       if (graph != nullptr) cudaGraphDestroy(graph);
       throw;
     }

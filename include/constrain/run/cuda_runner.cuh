@@ -94,7 +94,9 @@ public:
       launches.has_collectives = collective_calls() != calls;
       try {
         capture(call, launches, start);
-      } catch (std::exception const&) {} // this run is enqueued; the next run first tries to capture again
+      } catch (std::exception const&) { // this run is enqueued; the next run first tries to capture again
+        cudaGetLastError();             // clears the error, which the program's own calls would take for theirs
+      }
     } else {
       context_.write_parameters(arena_.staged(parameters));
       start();
