@@ -242,6 +242,19 @@ void compare(char const* name, double bound) {
   check_other_batches(t, name);
 }
 
+#if CONSTRAIN_RANKS == 2
+// The table in docs/several-processes.md.
+using gpt2_124m = ct::task<ct::gpt2{}, ct::causal_lm, ct::micro_batch{.sequences = 1}>;
+using one_process = ct::trainer<gpt2_124m>;
+using two_processes = ct::trainer<gpt2_124m, ct::parallel::tensor<2>>;
+static_assert(one_process::memory.weights.count() == 497'759'232 && one_process::memory.peak.count() == 2'617'827'648);
+static_assert(two_processes::memory.weights.count() == 250'567'680);
+static_assert(two_processes::memory.gradients.count() == 250'567'680);
+static_assert(two_processes::memory.optimizer_state.count() == 501'135'360);
+static_assert(two_processes::memory.communication.count() == 1'048'576);
+static_assert(two_processes::memory.peak.count() == 1'395'982'656);
+#endif
+
 } // namespace
 
 int main() {

@@ -76,14 +76,23 @@ static_assert(bytes_of_norm<huge>() > huge::parameter_count / 128);
 static_assert(has_scratch<huge, bytes_of_norm<huge>()>());
 static_assert(bytes_of_norm<gpt2_124m<16>>() < gemm);
 
+template <class task> using on_h200 = ct::trainer<task, ct::precision::bf16, ct::device::cuda<ct::sm<90>>>;
+template <class task>
+constexpr double seconds_of_step = ct::estimated_seconds(on_h200<task>::entries::step_program::final,
+                                                         ct::rates_of<ct::cuda<ct::sm<90>>>);
+
 // By the estimate, a step of GPT-2 124M reaches 40 % of the 989 TFLOP/s of an H200, counted as 6 FLOPs per parameter
 // and token, and 6 per layer, feature and token of the context.
-using on_h200 = ct::trainer<gpt<12, 12, 768, 50257, 1024, 16>, ct::precision::bf16, ct::device::cuda<ct::sm<90>>>;
+using sixteen = gpt<12, 12, 768, 50257, 1024, 16>;
 constexpr double model_flops =
-    16 * 1024 * (6.0 * static_cast<double>(on_h200::parameter_count) + 6.0 * 12 * 768 * 1024);
-constexpr double seconds_of_step =
-    ct::estimated_seconds(on_h200::entries::step_program::final, ct::rates_of<ct::cuda<ct::sm<90>>>);
-static_assert(model_flops / seconds_of_step >= 0.40 * 989e12);
+    16 * 1024 * (6.0 * static_cast<double>(on_h200<sixteen>::parameter_count) + 6.0 * 12 * 768 * 1024);
+static_assert(model_flops / seconds_of_step<sixteen> >= 0.40 * 989e12);
+
+// The estimates in docs/on-a-gpu.md, in tenths of a millisecond.
+template <class task> constexpr int rounded = static_cast<int>(1e4 * seconds_of_step<task> + 0.5);
+static_assert(rounded<sixteen> == 302 && rounded<gpt<12, 12, 768, 50257, 1024, 32>> == 587);
+static_assert(rounded<gpt<12, 12, 768, 50257, 1024, 64>> == 1159);
+static_assert(rounded<gpt<36, 20, 1280, 50257, 1024, 16>> == 1685);
 
 } // namespace
 
