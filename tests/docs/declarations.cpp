@@ -30,6 +30,12 @@ struct fit_options {
   std::function<void(int, int)> after{};           // of a step
   int ways[2]{1, 2};                               // how
   double epochs = 0;
+  /// Where the run
+  /// is saved.
+  std::string directory;
+  /// Of all
+  /// runs.
+  static constexpr int least = 1;
   static constexpr char const* name = "{;";
 };
 
@@ -88,6 +94,8 @@ TEST_CASE("reference: a struct's fields with type, default and comment") {
   CHECK(has(page, "| `other` |"));
   CHECK(has(page, "| `after` | `std::function<void(int, int)>` |  | of a step |"));
   CHECK(has(page, "| `ways` | `int[2]` | `{1, 2}` | how |"));
+  CHECK(has(page, "| `directory` | `std::string` |  | Where the run is saved. |"));
+  CHECK(has(page, "| `static constexpr int least = 1` | Of all runs. |"));
   CHECK(has(page, "`struct schedule::constant`"));
 }
 

@@ -93,7 +93,7 @@ private:
         is_enumeration ? "\n| value | |\n|---|---|\n" : "\n| field | type | default | |\n|---|---|---|---|\n";
     for (auto const& m : type.members) {
       if (!is_field(m)) continue;
-      auto const said = m.comment.empty() ? m.documentation : m.comment;
+      auto const said = joined(m.comment.empty() ? m.documentation : m.comment);
       if (said.empty() && !is_enumeration && is_for_users(type, header_))
         mistakes_.push_back(header_ + ":" + std::to_string(m.line) + ": the field " + type.name + "::" + m.name +
                             " has no comment; write beside it what it is and in which unit");
@@ -116,7 +116,7 @@ private:
     std::string text;
     for (auto const& m : type.members) {
       bool const is_one = m.kind == kind::constant || (m.kind == kind::alias && m.documentation.empty());
-      auto const said = m.documentation.empty() ? m.comment : m.documentation;
+      auto const said = joined(m.documentation.empty() ? m.comment : m.documentation);
       if (!is_one || said.empty()) continue;
       text += (text.empty() ? "\n| constant | |\n|---|---|\n| " : "| ") + code(shown(m)) + " | " + cell(said) + " |\n";
     }
