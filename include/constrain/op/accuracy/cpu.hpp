@@ -6,6 +6,9 @@
 #include "constrain/op/accuracy/accuracy.hpp"
 #include "constrain/op/cross_entropy_parts/cpu.hpp"
 
+#include <atomic>
+#include <cstdint>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The index of the largest of `count` values; of equal values, the first. NaN is smaller than all numbers. `count` if
@@ -22,12 +25,13 @@ template <class stored> std::int64_t argmax(stored const* x, std::int64_t count)
 template <class stored>
 std::int64_t count_correct(stored const* logits, std::int64_t stride, std::int32_t const* labels, std::int64_t rows,
                            std::int64_t classes) {
-  std::int64_t count = 0;
-  CONSTRAIN_OMP(parallel for reduction(+ : count) schedule(static))
-  for (std::int64_t row = 0; row < rows; ++row) {
-    if (labels[row] == ignored_label) continue;
-    count += argmax(logits + row * stride, classes) == labels[row] ? 1 : 0;
-  }
+  std::atomic<std::int64_t> count = 0;
+  parallel_chunks(rows, 8, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t correct = 0;
+    for (std::int64_t row = begin; row < end; ++row)
+      correct += labels[row] != ignored_label && argmax(logits + row * stride, classes) == labels[row] ? 1 : 0;
+    count.fetch_add(correct, std::memory_order_relaxed);
+  });
   return count;
 }
 
