@@ -80,27 +80,32 @@ constexpr void rename(program& p, use_ranges& uses, ref from, ref to) {
   uses.add(to.value, uses.last[from.value]);
 }
 
+/// Does to `p` what `coalesce` does to a copy.
+constexpr void elide_copies(program& p) {
+  nest const loops(p);
+  use_ranges uses(p);
+  bool removed[program::maximum_nodes]{};
+  bool any_removed = false;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < p.nodes.size(); ++i) {
+      if (removed[i] || !can_coalesce(p, loops, uses, i)) continue;
+      rename(p, uses, p.nodes[i].inputs[0], p.nodes[i].outputs[0]);
+      // Without operands, the removed copy counts neither as a reader nor as a writer when later copies are checked.
+      p.nodes[i].inputs.count = p.nodes[i].outputs.count = 0;
+      any_removed = changed = removed[i] = true;
+    }
+  }
+  if (any_removed) remove_nodes(p, removed);
+}
+
 } // namespace detail
 
 /// Copy elision: removes a copy if the node that computes the source can write the target instead.
 constexpr program coalesce(program const& p) {
-  if (!p.failure.ok()) return p;
-  program renamed = p;
-  nest const loops(p);
-  detail::use_ranges uses(p);
-  bool removed[program::maximum_nodes]{};
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (int i = 0; i < p.nodes.size(); ++i) {
-      if (removed[i] || !detail::can_coalesce(renamed, loops, uses, i)) continue;
-      detail::rename(renamed, uses, renamed.nodes[i].inputs[0], renamed.nodes[i].outputs[0]);
-      // Without operands, the removed copy counts neither as a reader nor as a writer when later copies are checked.
-      renamed.nodes[i].inputs.count = renamed.nodes[i].outputs.count = 0;
-      changed = removed[i] = true;
-    }
-  }
-  remove_nodes(renamed, removed);
-  return renamed;
+  program out = p;
+  if (p.failure.ok()) detail::elide_copies(out);
+  return out;
 }
 
 } // namespace constrain

@@ -26,7 +26,7 @@ public:
   }
 
   /// The program `p`, the argument of the constructor, with its backward pass.
-  constexpr program run(program const& p) {
+  constexpr program const& run(program const& p) {
     auto& program = out_.program;
     bool const accumulates = program.micro_batches >= 0;
     // The casts to compute copies come before the loop over micro-batches. A policy's pass may have added calls before

@@ -47,16 +47,10 @@ constexpr bool dies_at(program const& p, nest const& loops, view_roots const& ro
   return defined_here;
 }
 
-} // namespace detail
-
-/// Lets output 0 of a call overwrite an input of the same size that no later node uses, if the op allows this
-/// (`op_info::in_place`). Accumulators, persistent values and views are left out; so are inputs that are loop-carried,
-/// written by the host or read after the run.
-constexpr program in_place(program const& p) {
-  if (!p.failure.ok()) return p;
-  program out = p;
+/// Does to `p` what `in_place` does to a copy.
+constexpr void overwrite_inputs(program& p) {
   nest const loops(p);
-  detail::view_roots const roots(p);
+  view_roots const roots(p);
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind != node_kind::call || n.op->in_place == 0) continue;
@@ -65,15 +59,25 @@ constexpr program in_place(program const& p) {
     if (target.accumulates || is_persistent(target.role) || target.view) continue;
     for (int k = 0; k < n.inputs.size(); ++k) {
       if ((n.op->in_place >> k & 1) == 0) continue;
-      auto& source = out.values[n.inputs[k].value];
+      auto& source = p.values[n.inputs[k].value];
       bool const same_bytes =
           source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
       if (!same_bytes || source.overwritten_by || source.view || to.value == n.inputs[k].value) continue;
-      if (!detail::dies_at(p, loops, roots, n.inputs[k], i)) continue;
+      if (!dies_at(p, loops, roots, n.inputs[k], i)) continue;
       source.overwritten_by = to;
       break;
     }
   }
+}
+
+} // namespace detail
+
+/// Lets output 0 of a call overwrite an input of the same size that no later node uses, if the op allows this
+/// (`op_info::in_place`). Accumulators, persistent values and views are left out; so are inputs that are loop-carried,
+/// written by the host or read after the run.
+constexpr program in_place(program const& p) {
+  program out = p;
+  if (p.failure.ok()) detail::overwrite_inputs(out);
   return out;
 }
 

@@ -12,16 +12,15 @@ namespace detail {
 /// Replaces sums of gradients of adjacent slices with concatenations.
 class slice_joining {
 public:
-  constexpr explicit slice_joining(program const& p) : p_(p), nest_(p) {}
+  /// `p` must outlive this object.
+  constexpr explicit slice_joining(program& p) : p_(p), nest_(p) {}
 
-  constexpr program run() {
+  /// Changes the constructor's argument.
+  constexpr void run() {
     bool changed = false;
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (calls(p_.nodes[i], info_of<op::add>) && join(i)) changed = true;
-    if (!changed) return p_;
-    return rewrite(p_, [&](builder& out, node const& n, int i) {
-      if (!removed_[i]) out.program.add_node(n);
-    });
+    if (changed) remove_nodes(p_, removed_);
   }
 
 private:
@@ -78,10 +77,17 @@ private:
     for (auto const& operand : operands) n.inputs.push_back(operand);
   }
 
-  program p_;
+  program& p_;
   nest nest_;
   bool removed_[program::maximum_nodes]{};
 };
+
+/// Does to `p` what `join_slices` does to a copy.
+constexpr void join_adjacent_slices(program& p) {
+  if (!p.failure.ok()) return;
+  for (auto const& n : p.nodes)
+    if (calls(n, info_of<op::pad>)) return slice_joining(p).run();
+}
 
 } // namespace detail
 
@@ -89,10 +95,9 @@ private:
 /// For example, the gradients of queries, keys and values are concatenated into the gradient of the tensor that holds
 /// all three.
 constexpr program join_slices(program const& p) {
-  if (!p.failure.ok()) return p;
-  for (auto const& n : p.nodes)
-    if (calls(n, info_of<op::pad>)) return detail::slice_joining(p).run();
-  return p;
+  program out = p;
+  detail::join_adjacent_slices(out);
+  return out;
 }
 
 } // namespace constrain

@@ -27,8 +27,8 @@ public:
   constexpr memory_planner(program const& p, std::int64_t reserved, std::int64_t alignment)
       : p_(p), nest_(p), reserved_(reserved), alignment_(alignment) {}
 
-  /// The layout with sizes, strides and lifetimes, but without the offsets of values that may share bytes.
-  constexpr memory_layout lifetimes() {
+  /// Finds sizes, strides and lifetimes, but not the offsets of values that may share bytes. Returns the layout so far.
+  constexpr memory_layout const& lifetimes() {
     // g++ 12 can lose the default values of an array whose elements are first written out of order.
     for (int v = 0; v < p_.values.size(); ++v) {
       out_.buffers.push_back({});
@@ -67,18 +67,21 @@ private:
     return is_dense(info) ? bytes : aligned(bytes);
   }
 
+  /// The position of the values with this role in the order of persistent values; -1: they do not persist.
+  static constexpr int persistent_group(role r) {
+    if (is_parameter(r)) return 0;
+    return r == role::setting ? 1 : r == role::state ? 2 : is_persistent(r) ? 3 : -1;
+  }
+
   constexpr void lay_out_persistent() {
     // The order is parameters, settings, optimizer states and hyperparameters, so that programs with and without
     // optimizer states have the parameters and settings at the same offsets.
+    int const count = p_.values.size();
+    int groups[program::maximum_values]{};
+    for (int v = 0; v < count; ++v) groups[v] = persistent_group(p_.values[v].role);
     for (int group = 0; group < 4; ++group)
-      for (int v = 0; v < p_.values.size(); ++v) {
-        auto const& info = p_.values[v];
-        if (!is_persistent(info.role)) continue;
-        int const value_group = is_parameter(info.role)      ? 0
-                                : info.role == role::setting ? 1
-                                : info.role == role::state   ? 2
-                                                             : 3;
-        if (value_group != group) continue;
+      for (int v = 0; v < count; ++v) {
+        if (groups[v] != group) continue;
         set_size_and_strides(v, nest::root);
         out_.buffers[v].offset = out_.persistent_end;
         out_.buffers[v].dies = p_.nodes.size();
@@ -253,10 +256,12 @@ private:
     int values[program::maximum_values]{};
     int const count = sort(criterion, values);
     struct live_range {
-      int born, dies;
-      std::int64_t begin, end;
+      int born = 0, dies = 0;
+      std::int64_t begin = 0, end = 0;
+      int next = 0; // index of the range with the next larger `begin`; 0: none
     };
-    live_range assigned[program::maximum_values]{}; // sorted by `begin`
+    live_range assigned[program::maximum_values + 1]{}; // a list; element 0 only has its beginning
+    assigned[0] = {};
     assignment result{.end = out_.end};
     auto const first_offset = out_.persistent_end + per_run_bytes_;
     for (int k = 0; k < count && result.end < limit; ++k) {
@@ -264,12 +269,13 @@ private:
       int const born = b.born, dies = b.dies;
       auto const size = aligned(b.size);
       auto offset = first_offset;
-      for (int j = 0; j < k && assigned[j].begin < offset + size; ++j)
-        if (assigned[j].end > offset && assigned[j].dies >= born && dies >= assigned[j].born) offset = assigned[j].end;
-      int position = k;
-      for (; position > 0 && assigned[position - 1].begin > offset; --position)
-        assigned[position] = assigned[position - 1];
-      assigned[position] = {born, dies, offset, offset + size};
+      int previous = 0; // the last range with a `begin` of at most `offset`
+      for (int j = assigned[0].next; j != 0 && assigned[j].begin < offset + size; j = assigned[j].next)
+        if (assigned[j].end > offset && assigned[j].dies >= born && dies >= assigned[j].born)
+          offset = assigned[previous = j].end;
+      for (int j = assigned[previous].next; j != 0 && assigned[j].begin <= offset; j = assigned[j].next) previous = j;
+      assigned[k + 1] = {born, dies, offset, offset + size, assigned[previous].next};
+      assigned[previous].next = k + 1;
       result.offsets[values[k]] = offset;
       result.end = std::max(result.end, offset + b.size - padding_of(values[k]));
     }

@@ -18,7 +18,8 @@ namespace detail {
 /// Pads the rows of values that are operands or results of GEMMs.
 class row_padding {
 public:
-  constexpr explicit row_padding(program const& p) : p_(p) {
+  /// `p` must outlive this object.
+  constexpr explicit row_padding(program& p) : p_(p) {
     for (int v = 0; v < p.values.size(); ++v) may_be_padded_[v] = has_rows_to_pad(p.values[v]);
     for (auto const& info : p.values)
       if (info.view) may_be_padded_[info.view.of.value] = false;
@@ -52,7 +53,8 @@ public:
     }
   }
 
-  constexpr program run() {
+  /// Changes the constructor's argument.
+  constexpr void run() {
     int const count = p_.values.size();
     bool is_first[program::maximum_values]{}; // whether the value overwrites no other value
     for (int v = 0; v < count; ++v) is_first[v] = true;
@@ -60,7 +62,6 @@ public:
       if (int const w = next(v); w >= 0) is_first[w] = false;
     for (int v = 0; v < count; ++v)
       if (is_first[v] && may_be_padded_[v]) pad(v);
-    return p_;
   }
 
 private:
@@ -82,7 +83,7 @@ private:
     in_gemm_[value] = in_gemm_[value] || in_gemm;
   }
 
-  program p_;
+  program& p_;
   bool may_be_padded_[program::maximum_values]{};
   bool in_gemm_[program::maximum_values]{}; // whether the value is an operand or result of a GEMM
 };
@@ -95,8 +96,9 @@ private:
 /// the values do not change, and no op reads or writes the padding. A padded value and the values that overwrite it in
 /// place need one more value together; in a program without capacity for it, they are not padded.
 constexpr program pad_rows(program const& p) {
-  if (!p.failure.ok()) return p;
-  return detail::row_padding(p).run();
+  program out = p;
+  if (p.failure.ok()) detail::row_padding(out).run();
+  return out;
 }
 
 } // namespace constrain

@@ -14,7 +14,6 @@
 #include "constrain/pass/pad_rows.hpp"
 #include "constrain/pass/partition.hpp"
 #include "constrain/pass/planned.hpp"
-#include "constrain/pass/recomputation_search.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/refusals.hpp"
 #include "constrain/pass/round_operands.hpp"
@@ -37,8 +36,13 @@ namespace detail {
 /// The passes that let values share bytes: copy elision, views of slices, and in-place results. On a CUDA device
 /// (`is_cuda`), also `pad_rows`.
 constexpr program share_bytes(program const& p, bool is_cuda = false) {
-  auto const shared = in_place(slice_views(coalesce(p)));
-  return is_cuda ? pad_rows(shared) : shared;
+  program out = p;
+  if (!p.failure.ok()) return out;
+  elide_copies(out);
+  make_views(out);
+  overwrite_inputs(out);
+  if (is_cuda) row_padding(out).run();
+  return out;
 }
 
 /// The program `passes::without_dead_code`, after the policies' passes that follow it, divided over the ranks of a
@@ -148,8 +152,11 @@ template <class passes> concept constant_gradients = requires {
 };
 
 template <class passes> constexpr program differentiate_or_refuse() {
-  if constexpr (constant_gradients<passes>)
-    return join_slices(differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale));
+  if constexpr (constant_gradients<passes>) {
+    program out = differentiate(before_gradients<passes>(), passes::set::precision::value.loss_scale);
+    join_adjacent_slices(out);
+    return out;
+  }
   program out = passes::cast;
   out.fail(diagnosis_with<refusals::gradient_is_not_constant>());
   return out;
@@ -223,57 +230,6 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
 };
-
-namespace detail {
-
-/// For checkpoint::budget: `bytes<dropped>` is the number of bytes that a trainer needs for its step if the backward
-/// pass recomputes the nodes in `dropped`; -1 if the program is refused.
-template <class source> struct recomputation_plans {
-  /// The step program before activation checkpointing.
-  static constexpr decltype(auto) program() { return passes_to_update<source>::before_recomputation(); }
-  template <node_set dropped>
-  static constexpr std::int64_t bytes = source::template bytes_of<passes_with_dropped<source, dropped>>();
-};
-
-/// The estimates of a search over `plans`.
-template <class plans> inline constexpr recomputation_estimate estimate_of{plans::program()};
-
-/// State `index` of a search over `plans` (recomputation_search.hpp). Each state is a separate constant, because
-/// compilers limit the work of one constant expression.
-template <class plans, std::int64_t limit, int index> struct search_state {
-  using before = search_state<plans, limit, index - 1>;
-  static constexpr std::int64_t bytes = plans::template bytes<estimate_of<plans>.nodes(before::value.candidate)>;
-  static constexpr recomputation_search value =
-      before::value.after(estimate_of<plans>, bytes < 0 ? recomputation_search::refused : bytes, limit);
-};
-template <class plans, std::int64_t limit> struct search_state<plans, limit, 0> {
-  static constexpr recomputation_search value{};
-};
-
-/// The nodes that the search chooses to drop. Precondition: no state before `index` is done.
-template <class plans, std::int64_t limit, int index = 1> constexpr node_set chosen_nodes() {
-  if constexpr (constexpr auto const& state = search_state<plans, limit, index>::value; state.is_done)
-    return estimate_of<plans>.nodes(state.choice());
-  else return chosen_nodes<plans, limit, index + 1>();
-}
-
-/// The nodes that the backward pass recomputes because of checkpoint::budget; empty for other policies and for a
-/// refused program.
-template <class source> constexpr node_set dropped_nodes() {
-  constexpr auto const& checkpointing = source::policies::checkpointing::value;
-  if constexpr (checkpointing.searches()) {
-    using plans = recomputation_plans<source>;
-    if constexpr (plans::program().failure.ok()) return chosen_nodes<plans, checkpointing.limit.count()>();
-  }
-  return {};
-}
-
-} // namespace detail
-
-/// All passes of the step program; each constant is the result of a pass. With checkpoint::budget, `source` also has a
-/// function template `bytes_of<passes>()`, which returns the bytes that a trainer with these passes needs for its step,
-/// or -1 if the trainer is refused.
-template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
 namespace detail {
 

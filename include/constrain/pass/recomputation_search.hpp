@@ -141,8 +141,10 @@ private:
   /// Makes `choice` the candidate if it is new and better. Returns whether the candidate changed.
   constexpr bool consider(std::uint64_t choice) {
     if (--remaining_estimates_ < 0) return false;
-    auto const e = estimate_.of(choice, cost_limit_);
-    if (e.cost >= cost_limit_) return false;
+    // A candidate that is expected to fit is replaced only by a cheaper one.
+    auto const cost_limit = found_ && best_.excess == 0 ? best_.cost : cost_limit_;
+    auto const e = estimate_.of(choice, cost_limit);
+    if (e.cost >= cost_limit) return false;
     int nearest = recomputation_estimate::maximum_groups + 1;
     std::int64_t bytes = 0;
     for (auto const& m : state_.made) {

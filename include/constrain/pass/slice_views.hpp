@@ -16,12 +16,14 @@ namespace detail {
 /// by node.
 class slice_viewing {
 public:
-  constexpr explicit slice_viewing(program const& p) : p_(p), nest_(p) {
+  /// `p` must outlive this object.
+  constexpr explicit slice_viewing(program& p) : p_(p), nest_(p) {
     for (int v = 0; v < p.values.size(); ++v)
       if (p.values[v].view) views_.push_back(v);
   }
 
-  constexpr program run() {
+  /// Changes the constructor's argument.
+  constexpr void run() {
     bool removed[program::maximum_nodes]{};
     for (int i = 0; i < p_.nodes.size(); ++i)
       if (calls(p_.nodes[i], info_of<op::slice>) || calls(p_.nodes[i], info_of<op::reshape>))
@@ -34,7 +36,6 @@ public:
       if (joins || (calls(n, info_of<op::reshape>) && !removed[i])) removed[i] = view_operands(i);
     }
     remove_nodes(p_, removed);
-    return p_;
   }
 
 private:
@@ -205,10 +206,18 @@ private:
     return false;
   }
 
-  program p_;
+  program& p_;
   nest nest_;
   fixed_vector<int, program::maximum_values> views_; // the values that are views
 };
+
+/// Does to `p` what `slice_views` does to a copy.
+constexpr void make_views(program& p) {
+  for (auto const& n : p.nodes)
+    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>) || calls(n, info_of<op::reshape>) ||
+        calls(n, info_of<op::stack>))
+      return slice_viewing(p).run();
+}
 
 } // namespace detail
 
@@ -217,12 +226,9 @@ private:
 /// for example, if an op does not accept the strided rows of a view (`op_info::strided_inputs`, `strided_outputs`), if
 /// the elements are not in rows at equal distances, or if a node overwrites the elements before their last read.
 constexpr program slice_views(program const& p) {
-  if (!p.failure.ok()) return p;
-  for (auto const& n : p.nodes)
-    if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>) || calls(n, info_of<op::reshape>) ||
-        calls(n, info_of<op::stack>))
-      return detail::slice_viewing(p).run();
-  return p;
+  program out = p;
+  if (p.failure.ok()) detail::make_views(out);
+  return out;
 }
 
 } // namespace constrain

@@ -20,7 +20,7 @@ struct view {
   std::int64_t iteration_stride = 0; // indices of this dimension from one iteration of that loop to the next
 
   /// Whether the value is a view.
-  constexpr explicit operator bool() const { return static_cast<bool>(of); }
+  constexpr explicit operator bool() const { return of.value >= 0; }
 };
 
 } // namespace constrain

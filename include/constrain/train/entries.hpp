@@ -6,7 +6,7 @@
 #include "constrain/op/cuda.cuh"
 #endif
 #include "constrain/pass/cost.hpp"
-#include "constrain/pass/pipeline.hpp"
+#include "constrain/pass/step_passes.hpp"
 #include "constrain/policy/policies.hpp"
 #include "constrain/run/device_plan.hpp"
 #include "constrain/train/parameter_table.hpp"
@@ -32,6 +32,21 @@ template <class passes, class target> constexpr std::int64_t bytes_of_step() {
   return reserve.begin(step::where.end) + reserve.bytes;
 }
 
+/// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel needs scratch memory without recomputation, the
+/// program is neither verified nor lowered, which would take g++ a quarter of the time for a candidate: the trainer
+/// verifies and lowers the program of the choice.
+template <class passes, class without_recomputation, class target> constexpr std::int64_t bytes_of_candidate() {
+  using kept = planned<without_recomputation, void, target>;
+  if constexpr (std::is_same_v<passes, without_recomputation>) return bytes_of_step<passes, target>();
+  else if constexpr (!kept::failure.ok() || device_plan_of<kept, target>.has_needs)
+    return bytes_of_step<passes, target>();
+  else {
+    if (!passes::final.failure.ok()) return -1;
+    device_reserve const reserve{target::parameter_bytes, target::alignment};
+    return reserve.begin(plan_memory(passes::final, 0, target::alignment).end) + reserve.bytes;
+  }
+}
+
 /// The model's program of one entry, before any pass.
 template <class task, class policy_set, entry e> struct entry_source {
   // An optimizer without state or update rule was already refused; sgd replaces it, so that only that error is printed.
@@ -49,6 +64,10 @@ template <class task, class policy_set, entry e> struct entry_source {
   }
   /// `bytes_of_step` of these passes on this device.
   template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
+  /// `detail::bytes_of_candidate` of these passes on this device.
+  template <class passes, class without_recomputation> static constexpr std::int64_t bytes_of_candidate() {
+    return detail::bytes_of_candidate<passes, without_recomputation, device>();
+  }
 };
 
 /// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise. `of_step`: the step's

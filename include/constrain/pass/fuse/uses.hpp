@@ -12,7 +12,7 @@ constexpr bool is_call(program const& p, int i, op_info const& op) { return i >=
 /// The only node that writes `r`; -1: none or several.
 constexpr int writer_of(program const& p, ref r) {
   int writer = -1;
-  for (int i = 0; i < p.nodes.size(); ++i) {
+  for (int i = 0, count = p.nodes.size(); i < count; ++i) {
     if (!p.nodes[i].outputs.contains(r)) continue;
     if (writer >= 0) return -1;
     writer = i;
@@ -23,9 +23,10 @@ constexpr int writer_of(program const& p, ref r) {
 /// The only call to `op` that reads `r` as its input k; -1: none or several.
 constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   int reader = -1;
-  for (int i = 0; i < p.nodes.size(); ++i) {
-    auto const& n = p.nodes[i];
-    if (!calls(n, op) || n.inputs.size() <= k || !(n.inputs[k] == r)) continue;
+  // Without `calls` and a reference to the node, which would cost g++ 12 time in each iteration.
+  for (int i = 0, count = p.nodes.size(); i < count; ++i) {
+    if (p.nodes[i].kind != node_kind::call || p.nodes[i].op->identity != op.identity) continue;
+    if (p.nodes[i].inputs.size() <= k || !(p.nodes[i].inputs[k] == r)) continue;
     if (reader >= 0) return -1;
     reader = i;
   }
@@ -37,12 +38,13 @@ constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
 constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> readers) {
   auto const& info = p.values[r.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info)) return false;
-  for (int i = 0; i < p.nodes.size(); ++i) {
-    bool is_allowed = false;
-    for (int reader : readers) is_allowed = is_allowed || reader == i;
-    for (auto const& input : p.nodes[i].inputs)
-      if (!is_allowed && input.value == r.value) return false;
-  }
+  for (int i = 0, count = p.nodes.size(); i < count; ++i)
+    for (auto const& input : p.nodes[i].inputs) {
+      if (input.value != r.value) continue;
+      bool is_allowed = false;
+      for (int reader : readers) is_allowed = is_allowed || reader == i;
+      if (!is_allowed) return false;
+    }
   return true;
 }
 
