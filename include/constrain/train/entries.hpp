@@ -12,6 +12,8 @@
 #include "constrain/train/parameter_table.hpp"
 #include "constrain/train/port_facts.hpp"
 
+#include <type_traits>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
