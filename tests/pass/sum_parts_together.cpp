@@ -73,7 +73,7 @@ static_assert([] {
   int written = 0;
   for (int i = 0; i < shared.nodes.size(); ++i)
     if (shared.nodes[i].op == sum && shared.nodes[i].outputs[0].value == gradient_of(shared, "bias"))
-      adds |= (adds_of(shared, i) & 1u) << written++;
+      adds |= (adds_of(shared, first_writers(shared), i) & 1u) << written++;
   return written == 2 && adds == 0b10; // the first overwrites
 }());
 

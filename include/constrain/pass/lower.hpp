@@ -12,15 +12,35 @@ constexpr int count_operands(program const& p) {
   return count;
 }
 
+/// The first node that writes each value.
+struct first_writers {
+  int node[program::maximum_values]{}; // by index of a value that any node writes
+
+  constexpr explicit first_writers(program const& p) {
+    for (int i = p.nodes.size() - 1; i >= 0; --i)
+      for (auto const& output : p.nodes[i].outputs) node[output.value] = i;
+  }
+};
+
+/// Bit j: output j of node `i` is an accumulator that an earlier node also writes, so node `i` adds to it even in the
+/// first iteration. `first`: of `p`.
+constexpr unsigned adds_of(program const& p, first_writers const& first, int i) {
+  auto const& n = p.nodes[i];
+  unsigned adds = 0;
+  for (int j = 0; j < n.outputs.size(); ++j) {
+    int const value = n.outputs[j].value;
+    bool const is_accumulator = (n.op->accumulating >> j & 1u) != 0 && p.values[value].accumulates;
+    if (is_accumulator && first.node[value] < i) adds |= 1u << j;
+  }
+  return adds;
+}
+
 namespace detail {
 
 /// Replaces references with addresses, node by node.
 class lowering {
 public:
-  constexpr lowering(program const& p, memory_layout const& where) : p_(p), where_(where), nest_(p) {
-    for (int i = p.nodes.size() - 1; i >= 0; --i)
-      for (auto const& output : p.nodes[i].outputs) first_writer_[output.value] = i;
-  }
+  constexpr lowering(program const& p, memory_layout const& where) : p_(p), where_(where), nest_(p), first_(p) {}
 
   /// How far one iteration of a loop over `loop_axis` moves the index of `axis`; 0 if `loop_axis` is neither `axis` nor
   /// split from it.
@@ -96,19 +116,6 @@ public:
     return out;
   }
 
-  /// Bit j: output j of node `i` is an accumulator that an earlier node also writes, so node `i` adds to it even in the
-  /// first iteration.
-  constexpr unsigned adds_of(int i) const {
-    auto const& n = p_.nodes[i];
-    unsigned adds = 0;
-    for (int j = 0; j < n.outputs.size(); ++j) {
-      int const value = n.outputs[j].value;
-      bool const is_accumulator = (n.op->accumulating >> j & 1u) != 0 && p_.values[value].accumulates;
-      if (is_accumulator && first_writer_[value] < i) adds |= 1u << j;
-    }
-    return adds;
-  }
-
   /// The plan's step for the call at node i. `first_operand`: index of the call's first input among the plan's
   /// operands.
   constexpr step lower_call(int i, int first_operand) const {
@@ -121,7 +128,7 @@ public:
     out.attributes = n.attributes;
     out.random_key = n.random_key;
     out.iteration = iteration(i);
-    out.adds = adds_of(i);
+    out.adds = adds_of(p_, first_, i);
     out.source = i;
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p_.values[n.outputs[j].value];
@@ -181,7 +188,7 @@ private:
   program const& p_;
   memory_layout const& where_;
   nest nest_;
-  int first_writer_[program::maximum_values]{}; // of a value that a node writes: the first such node
+  first_writers first_;
 };
 
 } // namespace detail
