@@ -15,7 +15,8 @@ constexpr int writes(program const& p, int value, bool adding) {
   int count = 0;
   for (int i = 0; i < p.nodes.size(); ++i)
     for (int j = 0; j < p.nodes[i].outputs.size(); ++j)
-      count += p.nodes[i].outputs[j].value == value && ((adds_of(p, first_writers(p), i) >> j & 1u) != 0) == adding ? 1 : 0;
+      count +=
+          p.nodes[i].outputs[j].value == value && ((adds_of(p, first_writers(p), i) >> j & 1u) != 0) == adding ? 1 : 0;
   return count;
 }
 static_assert(writes(tied_step, gradient_of(tied_step, "table"), false) == 1);

@@ -103,7 +103,8 @@ static_assert([] {
   unsigned adds = 0;
   int written = 0;
   for (int i = 0; i < shared.nodes.size(); ++i)
-    if (shared.nodes[i].op == with_shared_bias) adds |= (adds_of(shared, first_writers(shared), i) >> 1 & 1u) << written++;
+    if (shared.nodes[i].op == with_shared_bias)
+      adds |= (adds_of(shared, first_writers(shared), i) >> 1 & 1u) << written++;
   return adds == 0b10; // the first overwrites
 }());
 
