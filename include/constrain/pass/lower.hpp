@@ -16,6 +16,7 @@ constexpr int count_operands(program const& p) {
 struct first_writers {
   int node[program::maximum_values]{}; // by index of a value that any node writes
 
+  /// Finds the first writers in `p`.
   constexpr explicit first_writers(program const& p) {
     for (int i = p.nodes.size() - 1; i >= 0; --i)
       for (auto const& output : p.nodes[i].outputs) node[output.value] = i;
