@@ -79,8 +79,9 @@ def main():
         raise SystemExit(f"the tokenizer has tokens up to {largest}, which do not fit into {bits} bits; give --bits 32")
 
     unfinished = given.out.with_name(given.out.name + ".unfinished")
+    file = unfinished.open("wb")
     try:
-        with unfinished.open("wb") as file:
+        with file:
             if not given.plain:
                 file.write(bytes(HEADER_BYTES))
             count = write_tokens(file, tokenizer, documents(given.texts), bits, end)

@@ -160,6 +160,34 @@ TEST_CASE("directory: beside an old directory at '.previous', a save killed at a
     }
 }
 
+TEST_CASE("directory: beside a copied directory and an older '.previous', a save killed at any call loses nothing") {
+  for (auto const how : {way::yes, way::no})
+    for (int at = 1;; ++at) {
+      CAPTURE(at);
+      temporary_directory const scratch;
+      auto const path = scratch / "c";
+      save(path, "one", way::no);
+      fs::rename(path, scratch / ".c.previous");
+      save(scratch / "newer", "newer", way::no);
+      fs::copy(scratch / "newer", path); // without a valid mark
+      fs::remove_all(scratch / "newer");
+      auto const child = ::fork();
+      if (child == 0) {
+        killed_at = at;
+        save(path, "two", how);
+        ::_exit(0);
+      }
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      bool const is_new = fs::exists(path) && read_file(path + "/state.json") == "two";
+      CHECK(load(path) == (is_new ? "two" : "newer"));
+      save(path, "three", how);
+      CHECK(load(path) == "three");
+      CHECK(scratch.entries() == 1);
+      if (WIFEXITED(status)) break;
+    }
+}
+
 TEST_CASE("directory: the error of a failed rename says where the old content is beside a '.previous'") {
   for (int const failures : {1, 2}) {
     temporary_directory const scratch;
@@ -168,6 +196,7 @@ TEST_CASE("directory: the error of a failed rename says where the old content is
     fs::copy(path, scratch / "copy");
     fs::rename(path, previous);
     fs::rename(scratch / "copy", path);
+    fs::remove(path + "/weights.bin");
     renames_before = 2, renames_that_fail = failures; // after the attempt to restore the old directory
     auto const said = sentence([&] { save(path, "two", way::no); });
     CHECK(renames_that_fail == 0);
@@ -176,7 +205,7 @@ TEST_CASE("directory: the error of a failed rename says where the old content is
     std::string where = "the old content is unchanged";
     for (auto const& entry : fs::directory_iterator(scratch.path))
       if (auto const kept = entry.path().string(); kept.starts_with(path + ".kept-")) {
-        CHECK(load(kept) == "one");
+        CHECK(read_file(kept + "/state.json") == "one");
         where = "the old content is in '" + kept + "', from which no save restores it; rename that directory to '" +
                 path + "'";
       }

@@ -1,4 +1,4 @@
-// refused: optimizer: the `initial` of a state is not in [-1e30, 1e30]; give a number in this range
+// refused: optimizer: the `initial` of a state is not a number in the range of the state's type: u8 from 0 to 255
 // shows: state_is_out_of_range
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -48,7 +48,8 @@ struct old_directory {
 /// '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
-/// A name, a new one in each call, for a directory with files that this library did not save: '<target>.kept-<suffix>'.
+/// A name, a new one in each call, for a directory with files that this library did not save, or for a damaged target
+/// beside a '.<name>.previous' that can be restored: '<target>.kept-<suffix>'.
 [[gnu::cold]] std::string kept_name(std::string const& target);
 
 /// Removes `files` from `directory`, and then the directory if `name` in `parent` still refers to it. If the directory

@@ -101,6 +101,10 @@ private:
   /// manifest, `remove_previous` removes it. Ignores failures.
   [[gnu::cold]] void recover();
 
+  /// Removes '.<name>.previous' beside a complete saved directory with a valid mark (`remove_replaced`). Ignores
+  /// failures.
+  [[gnu::cold]] void remove_unneeded_previous();
+
   /// Removes '.<name>.previous' (`previous`) if it has a valid mark, is empty or holds only an incomplete mark. Ignores
   /// failures.
   [[gnu::cold]] void remove_previous(detail::directory_handle const& previous);

@@ -48,6 +48,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     if (!temporary_directory_.sync()) throw not_on_disk(target_);
     auto old = detail::check_replaceable(parent_, split_target_.name, owner(), target_);
     detail::mark_replaced(old, parent_, split_target_.name);
+    // The mark may have made the old directory one beside which '.<name>.previous' is not needed.
+    remove_unneeded_previous();
     replace(old);
   } catch (...) {
     discard();
@@ -65,10 +67,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   if (!is_restorable(previous)) return remove_previous(previous);
   // The rename replaces an empty directory. It fails, and keeps both, if anything else has the target's name.
   if (::renameat(parent_.get(), previous_.c_str(), parent_.get(), split_target_.name.c_str()) == 0) return;
+  remove_unneeded_previous();
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void directory_writer::remove_unneeded_previous() {
   try {
     detail::remove_replaced(parent_, split_target_.name, owner(), target_);
   } catch (error const&) {
-    // The target's manifest cannot be read: the constructor refuses this target next.
+    // The target's manifest cannot be read: `check_replaceable` refuses this target.
   }
 }
 
@@ -128,9 +134,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   temporary_.clear();
   bool const on_disk = parent_.sync();
   int const code = errno;
-  if (!replaced_name.empty()) {
+  if (on_disk && !replaced_name.empty()) {
     remove_old(old, replaced_name);
-    if (on_disk && replaced_name != previous_) remove_previous(detail::directory_handle(parent_, previous_));
+    if (replaced_name != previous_) remove_previous(detail::directory_handle(parent_, previous_));
   }
   temporary_directory_ = {}, mark_ = {};
   if (!on_disk) throw not_on_disk(split_target_.parent(), code);

@@ -11,7 +11,7 @@ constexpr diagnosis check_loops(program const& p) {
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::call) continue;
     depth += n.kind == node_kind::loop ? 1 : -1;
-    if (depth < 0) return {why::loops_do_not_nest};
+    if (depth < 0) return {why::loops_do_not_nest, n.line, n.called_from, 0, depth};
     if (depth > axis_list::capacity) return {why::program_too_large, 0, 0, axis_list::capacity, depth};
   }
   return {depth == 0 ? why::nothing : why::loops_do_not_nest};

@@ -39,7 +39,7 @@ template <class policy, pass_name predecessor> constexpr bool follows() {
 }
 
 /// Runs the policy's pass. Refused, with the nodes of `p`: a policy without a valid pass, and a pass whose result has
-/// loops that do not nest, which the library's passes cannot read.
+/// loops that do not nest or nest too deep, which the library's passes cannot read.
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
   if constexpr (has_own_pass<policy>) {

@@ -30,10 +30,11 @@ public:
     static_assert(d.ok(), "optimizer: the name of a state is empty; give the state a name, which saved runs use");
   };
 
-  /// The initial value of a state is NaN or out of range.
+  /// The initial value of a state is NaN or out of the range of its type.
   template <diagnosis d> struct state_is_out_of_range {
-    static_assert(d.ok(), "optimizer: the `initial` of a state is not in [-1e30, 1e30]; give a number in this range, "
-                          "for example 0");
+    static_assert(d.ok(), "optimizer: the `initial` of a state is not a number in the range of the state's type: u8 "
+                          "from 0 to 255, i32 within 2147483647, f16 within 65504, other types within 1e30; give such "
+                          "a number, for example 0");
   };
 
   /// Two states of the parameter have the same name.
@@ -100,12 +101,12 @@ public:
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
   /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
   /// each shard of the parameter begins at the start of a block. Refused: any other `block`, an empty name, the name of
-  /// another state of the parameter or part, an `initial` outside [-1e30, 1e30], a shape with an extent below 1 or too
+  /// another state of the parameter or part, an `initial` out of range (`state_is_out_of_range`), a shape with an extent below 1 or too
   /// many elements, and more names or values than the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     if (name.empty()) program.fail(diagnosis_with<state_without_a_name>(info().line));
-    if (!(initial >= -1e30 && initial <= 1e30)) program.fail(diagnosis_with<state_is_out_of_range>(info().line));
+    if (!is_initial(initial, type)) program.fail(diagnosis_with<state_is_out_of_range>(info().line));
     for (auto const& existing : program.values)
       if (existing.role == role::state && existing.belongs_to == parameter_ && is_named(existing, name))
         program.fail(diagnosis_with<state_named_twice>(info().line));
@@ -207,6 +208,14 @@ public:
 private:
   constexpr value_info const& info() const { return out_.program.values[parameter_]; }
 
+  /// Whether the elements of a state of this type can have this initial value.
+  static constexpr bool is_initial(double x, dtype type) {
+    double const maximum = type == dtype::u8    ? 255
+                           : type == dtype::i32 ? 2147483647
+                           : type == dtype::f16 ? 65504
+                                                : 1e30;
+    return x >= (type == dtype::u8 ? 0 : -maximum) && x <= maximum;
+  }
   /// Whether `state` has this name; for a part, the name followed by '.' and the index of the part.
   constexpr bool is_named(value_info const& state, std::string_view name) const {
     auto const text = out_.program.text(state.name);
