@@ -1,6 +1,7 @@
 #include "programs.hpp"
 
 #include <constrain/pass/own_pass.hpp>
+#include <constrain/pass/step_passes.hpp>
 #include <doctest/doctest.h>
 
 #include <string>

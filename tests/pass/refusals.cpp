@@ -1,6 +1,7 @@
 #include "programs.hpp"
 
 #include <constrain/pass/refusals.hpp>
+#include <constrain/pass/step_passes.hpp>
 
 // Programs that a pass refuses, with the numbers of their sentences. The sentences are tested in tests/refused/. Own
 // passes are in own_pass.cpp, parameters without a path in differentiate.cpp.
