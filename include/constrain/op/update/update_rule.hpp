@@ -101,8 +101,8 @@ public:
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
   /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
   /// each shard of the parameter begins at the start of a block. Refused: any other `block`, an empty name, the name of
-  /// another state of the parameter or part, an `initial` out of range (`state_is_out_of_range`), a shape with an extent below 1 or too
-  /// many elements, and more names or values than the program can hold.
+  /// another state of the parameter or part, an `initial` out of range (`state_is_out_of_range`), a shape with an
+  /// extent below 1 or too many elements, and more names or values than the program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     if (name.empty()) program.fail(diagnosis_with<state_without_a_name>(info().line));
