@@ -64,8 +64,8 @@ template <> struct storage_of<dtype::f64> { using type = double; };
 template <dtype type> using storage = typename detail::storage_of<type>::type;
 
 /// Calls f(x) and returns the result: `visit_real(type, [&]<class stored>(stored) { ... })`. x is a zero of the C++
-/// type that stores elements of `type`; `f` must return the same type for every x. `type` must be a floating-point
-/// type; another type counts as f32.
+/// type that stores elements of `type`; `f` must return the same type for every x. For a type that is not
+/// floating-point, x is a float.
 template <class function> constexpr decltype(auto) visit_real(dtype type, function const& f) {
   switch (type) {
   case dtype::f16: return f(float16{});

@@ -13,9 +13,9 @@ inline constexpr std::int32_t bits_of_smallest_normal = 113 << 23;   // of the f
 inline constexpr std::int32_t bits_rounded_to_infinity = 0x477FF000; // of the float 65520, which rounds to infinity
 
 // The conversions of float16, for `integers` = std::int32_t and `floats` = float, or for GCC vectors of these types.
-// The conversions have no branches, so compilers vectorize loops that call them. Compilers do not vectorize loops with
-// a branch around floating-point arithmetic, nor loops with F16C instructions. F16C also converts NaNs differently from
-// these functions.
+// The conversions have no branches, so compilers vectorize loops that call them. By default, g++ does not vectorize a
+// loop with a branch around floating-point arithmetic (-ftrapping-math), nor a loop with F16C intrinsics. F16C also
+// converts NaNs differently from these functions.
 
 /// a < limit ? x : y, for each element; a and limit must not be negative.
 template <class integers>
@@ -84,7 +84,8 @@ struct float16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 
   float16() = default;
-  /// Rounds to nearest, ties to even. Magnitudes of at least 65520 become infinity; every NaN becomes the NaN 0x7FFF.
+  /// Rounds to nearest, ties to even. Magnitudes of at least 65520 become infinity, with their sign; every NaN becomes
+  /// the NaN 0x7FFF.
   CT_HOST_DEVICE constexpr float16(float x) noexcept : bits(detail::half_of_float(x)) {}
   /// Exact: a float can hold every float16. Every NaN becomes the NaN 0x7FFFFFFF.
   CT_HOST_DEVICE constexpr operator float() const noexcept { return detail::float_of_half(bits); }

@@ -83,10 +83,10 @@ struct vote {
 
 /// Shares this rank's outcome with all ranks. `call`: the library call that this rank is in. `failure`: this rank's
 /// exception, or null. If no rank failed, returns the sum of `count` over all ranks. Otherwise every rank throws: its
-/// own exception if all ranks failed with the same message, else an `error` with the number and the message of the
-/// lowest rank that failed (at most 2000 bytes of the message). Also throws if ranks are in different calls, or if
-/// their `content` (such as a hash of the data read) differs. Collective: one all-gather, and at most one more if ranks
-/// failed.
+/// own exception if all ranks failed with the same message (its first 2000 bytes are compared), else an `error` with
+/// the number and the message of the lowest rank that failed (at most 2000 bytes of the message). Also throws if ranks
+/// are in different calls, or if their `content` (such as a hash of the data read) differs. Collective: one all-gather,
+/// and at most one more if ranks failed.
 std::int64_t agree(communicator& world, joint_call call, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
@@ -117,7 +117,8 @@ public:
   /// as in `agree`. Collective.
   void all_can(std::uint64_t content = 0);
   /// Calls `checks_and_changes` with this object; the function must call `all_can()` once. An exception before that
-  /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs.
+  /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs. At most one call per
+  /// object.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:

@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// The string token `string` of `text`, decoded and truncated after about 80 bytes, for errors and for comparisons with
-/// short names.
+/// The string token `string` of `text`, decoded, and truncated after about 80 bytes (then "..." follows), for errors
+/// and for comparisons with short names.
 std::string decoded_text(json_cursor const& text, std::string_view string);
 
 /// Throws `error` for a duplicate name. `position`: the position after the opening quote of the second occurrence.

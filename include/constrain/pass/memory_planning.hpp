@@ -150,8 +150,8 @@ private:
       else if (usage.carrying_loop != outermost) usage.carrying_loop = -2;
     } else {
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other end.
-      // A ring (two instances, used alternately) overwrites the instance at the start. If a node uses this instance
-      // again after the loop, all instances are needed.
+      // A ring (two instances, used alternately) overwrites the instance that the loop started from. If a node uses
+      // this instance again after the loop, all instances are needed.
       bool const enters_loop = usage.carrying_loop == -1;
       if (enters_loop) entered_from_[r.value] = r.where;
       else if (r.where == entered_from_[r.value]) usage.needs_all_instances = true;
@@ -166,8 +166,8 @@ private:
   }
 
   /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `scope`
-  /// nor a loop around `scope` traverses. A loop-carried value also has n + 1 instances for the n iterations of the
-  /// axis that carries it, or two instances that are used alternately (a ring).
+  /// nor a loop around `scope` traverses. For each of these, a loop-carried value has n + 1 instances for the n
+  /// iterations of the axis that carries it, or two instances that are used alternately (a ring).
   constexpr void set_size_and_strides(int v, int scope) {
     auto const& info = p_.values[v];
     auto& b = out_.buffers[v];
@@ -258,9 +258,9 @@ private:
     struct live_range {
       int born = 0, dies = 0;
       std::int64_t begin = 0, end = 0;
-      int next = 0; // index of the range with the next larger `begin`; 0: none
+      int next = 0; // index of the next range in the order of `begin`; 0: none
     };
-    live_range assigned[program::maximum_values + 1]{}; // a list; element 0 only has its beginning
+    live_range assigned[program::maximum_values + 1]{}; // a linked list in the order of `begin`; element 0 is its head
     assigned[0] = {};
     assignment result{.end = out_.end};
     auto const first_offset = out_.persistent_end + per_run_bytes_;
@@ -324,11 +324,12 @@ private:
 
 } // namespace detail
 
-/// Memory planning: gives every value its bytes in the arena. Let C be the innermost loop that contains all references
-/// to a value and is outside of every loop that accumulates into the value or carries it. For inputs and results, C is
-/// the whole program. The value needs one instance per iteration of the loops between C and the definition of the
-/// value. A loop-carried value also needs n + 1 instances for the n iterations of the axis that carries it, or two
-/// instances if they can be used alternately. The value lives from the first to the last child of C that refers to it.
+/// Memory planning: gives every value that needs a buffer its bytes in the arena. Let C be the innermost loop that
+/// contains all references to a value and is outside of every loop that accumulates into the value or carries it. For
+/// inputs and results, C is the whole program. The buffer has one instance per iteration of every axis of the value
+/// (`value_info::axes`) that neither C nor a loop around C traverses. For each of these, a loop-carried value has n + 1
+/// instances for the n iterations of the axis that carries it, or two instances if they can be used alternately. The
+/// value lives from the first to the last child of C that refers to it.
 /// A value that the host writes lives from the start of the run, and a value that the host may read lives to the end of
 /// the run. This rule decides which values are kept for the backward pass, for a segment of a recomputed loop, or for
 /// one iteration only. Offsets are first-fit, in the order that needs less memory: the largest buffer first, or the

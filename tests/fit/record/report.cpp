@@ -172,6 +172,8 @@ TEST_CASE("charts of little") {
     auto const svg = ct::line_chart("one", {{"a", "a", {{7, y}}}});
     CHECK(svg.find("nan") == std::string::npos);
     CHECK(svg.find("inf") == std::string::npos);
+    CHECK(svg.find("<path class=\"line a point\" d=\"M") != std::string::npos);
+    CHECK(svg.find("h0\"/>") != std::string::npos); // the point is drawn
     CHECK(svg.size() < 4000);
   }
 }

@@ -105,11 +105,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   double legend_x = 200;
   for (auto const& line : lines) {
     if (line.points.empty()) continue;
-    add({"<path class=\"line ", line.style, "\" d=\""});
-    auto const* command = "M";
     // One column per unit of the viewBox: right - left = 560.
-    for (auto const& [x, y] : detail::thinned(line.points, low_x, high_x, 560))
-      add({std::exchange(command, "L"), at(x_position(x)), " ", at(y_position(y))});
+    auto const points = detail::thinned(line.points, low_x, high_x, 560);
+    add({"<path class=\"line ", line.style, points.size() == 1 ? " point" : "", "\" d=\""});
+    auto const* command = "M";
+    for (auto const& [x, y] : points) add({std::exchange(command, "L"), at(x_position(x)), " ", at(y_position(y))});
+    if (points.size() == 1) svg += "h0"; // browsers draw nothing for a path without a segment
     svg += "\"/>\n";
     if (lines.size() == 1) continue; // a single line needs no legend
     add({"<text class=\"legend ", line.style, "\" x=\"", at(legend_x), "\" y=\"16\">", line.name, "</text>\n"});

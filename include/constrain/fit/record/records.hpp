@@ -27,13 +27,14 @@ struct step_record {
   double tokens_per_second = 0; // `fit_result::tokens_per_second` over the steps of this call to `fit` up to this step
   double labels_per_second = 0; // `fit_result::labels_per_second` over the same steps; 0 if steps.jsonl lacks it
   std::int64_t tokens = 0;      // valid labels of this step, over all ranks
-  bool skipped = false;         // a gradient was not finite, so no weight or optimizer state was updated
+  bool skipped = false;         // the gradient norm was not finite, so no weight or optimizer state was updated; with
+                                // optimizer::in_backward, always false
   // Of the evaluation after this step, if any. An accuracy exists only if evaluation counts correct predictions.
   std::optional<double> validation_loss{}, accuracy{};
-  // Of the evaluation after this step: the objective's metrics (model/metric) and, for each set of
-  // `fit_options::further_validation`, its results, named after the set, such as "books/loss".
+  // Of the evaluation after this step: the objective's metrics (model/metric/metrics.hpp), such as "macro_f1", and, for
+  // each set of `fit_options::further_validation`, its results, named after the set, such as "books/loss".
   std::vector<metric> validation_metrics{};
-  bool saved = false;             // whether the run was saved to `fit_options::directory` after this step
+  bool saved = false;             // whether the run is saved to `fit_options::directory` after this step
   bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
   std::vector<metric> metrics{};  // user-defined metrics
   std::vector<metric> settings{}; // the model's (ct::setting) and the library's, as this step read them
@@ -77,7 +78,8 @@ private:
   /// The step as a line of steps.jsonl, without the line feed.
   [[gnu::cold]] static std::string json_line(step_record const& r);
 
-  /// The step of a line of steps.jsonl. Throws `error` for a missing member or one of the wrong kind.
+  /// The step of a line of steps.jsonl. Throws `error` for a member of the wrong kind, or if a member is missing that
+  /// every line of every version has.
   [[gnu::cold]] static step_record parse(io::json const& line);
 
   /// The step as a line of steps.csv, without the line feed.

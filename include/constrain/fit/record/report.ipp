@@ -28,6 +28,7 @@ svg { width: 100%; height: auto; } text { fill: var(--ink); font: 12px system-ui
 .title { font-weight: 600; }
 .tick { fill: var(--faint); } .tick.y { text-anchor: end; } .tick.x { text-anchor: middle; }
 .grid { stroke: var(--grid); } .axis { stroke: var(--faint); fill: none; } .line { fill: none; stroke-width: 1.5; }
+.point { stroke-width: 5; stroke-linecap: round; }
 .a { stroke: var(--a); } text.a { stroke: none; fill: var(--a); }
 .b { stroke: var(--b); } text.b { stroke: none; fill: var(--b); }
 .saved { stroke: var(--c); stroke-dasharray: 1 4; } .resumed { stroke: var(--b); stroke-dasharray: 5 3; }
