@@ -6,6 +6,7 @@
 
 #include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace ct = constrain;
 
@@ -72,6 +73,28 @@ TEST_CASE("the second signal ends the process, by that signal") {
                   }),
                   signal));
   }
+}
+
+TEST_CASE("with SA_SIGINFO, an ignored signal and the default action are no handlers either") {
+  auto const set = [](void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGINT, &action, nullptr);
+  };
+  CHECK(ends_by(status_of([=] {
+                  set(SIG_DFL);
+                  ct::interruption const here;
+                  std::raise(SIGINT);
+                  std::raise(SIGINT);
+                }),
+                SIGINT));
+  CHECK(ends_well(status_of([=] {
+    set(SIG_IGN);
+    ct::interruption const here;
+    std::raise(SIGINT);
+    if (here.noted()) ::_exit(1);
+  })));
 }
 
 TEST_CASE("after the last one has ended, a signal that was noted does not count as a first one") {
@@ -194,6 +217,25 @@ TEST_CASE("handlers run on a stack of their own, in every thread of the parallel
   CHECK(with == threads);
   ::sigaction(SIGUSR1, &before, nullptr);
 }
+
+#if defined(_OPENMP)
+TEST_CASE("threads that a later run creates anew have a stack for handlers, too") {
+  int const before = omp_get_max_threads();
+  omp_set_num_threads(4);
+  ct::give_signal_stacks();
+  CONSTRAIN_OMP(parallel num_threads(2))
+  ::usleep(1000); // g++'s OpenMP library ends the other two threads
+  ct::give_signal_stacks();
+  int with = 0;
+  CONSTRAIN_OMP(parallel reduction(+ : with)) {
+    stack_t now{};
+    ::sigaltstack(nullptr, &now);
+    with += (now.ss_flags & SS_DISABLE) == 0 ? 1 : 0;
+  }
+  CHECK(with == 4);
+  omp_set_num_threads(before);
+}
+#endif
 
 TEST_CASE("a thread that has a stack for handlers keeps it, and one that ends leaves none behind") {
   default_handlers const undisturbed;

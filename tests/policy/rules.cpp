@@ -140,6 +140,7 @@ static_assert(broken(composition_of<optimizer::muon<optimizer::adamw, 0>>()) == 
 static_assert(broken(composition_of<optimizer::averaged<optimizer::muon<optimizer::adamw, 100>>>()) == "muon_steps");
 using states_twice = optimizer::states_in<dtype::bf16, optimizer::states_in<dtype::f32, optimizer::adamw>>;
 static_assert(broken(composition_of<states_twice>()) == "optimizer_nesting");
+static_assert(!value_of<parallel::mesh<parallel::tensor<1>, parallel::tensor<2>>>().combines);
 static_assert(!value_of<parallel::mesh<int, accumulate<2>>>().combines &&
               value_of<device::cuda<int>>().capability == 0);
 static_assert(composition_of<accumulate<2>, fusion::none>() == composition_of<fusion::none, accumulate<2>>());

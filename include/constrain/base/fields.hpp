@@ -36,7 +36,8 @@ template <class type> struct any_base {
     requires(std::is_base_of_v<base, type> && !std::is_same_v<base, type>)
   operator base() const;
 };
-/// Whether `type` has a base class.
+/// Whether `type`, an aggregate, has a base class; also true if its first field, such as a std::any, converts from any
+/// type.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
 /// The number of fields of a type; 0: no fields, more than twelve, a base class, not an aggregate, or a number that

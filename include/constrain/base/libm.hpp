@@ -22,9 +22,9 @@ inline double log(double x) noexcept { return __builtin_log(x); }
 inline double log10(double x) noexcept { return __builtin_log10(x); }
 /// `base` to the power `exponent`.
 inline double pow(double base, double exponent) noexcept { return __builtin_pow(base, exponent); }
-/// The square root, correctly rounded.
+/// The square root, correctly rounded unless -ffast-math permits an approximation.
 inline double sqrt(double x) noexcept { return __builtin_sqrt(x); }
-/// The square root, correctly rounded.
+/// The square root, correctly rounded unless -ffast-math permits an approximation.
 inline float sqrt(float x) noexcept { return __builtin_sqrtf(x); }
 /// a * b + c, rounded once.
 inline double fma(double a, double b, double c) noexcept { return __builtin_fma(a, b, c); }

@@ -53,8 +53,9 @@ constexpr bool is_within(double x, number_range range) {
   }
 }
 
-/// A number as text, without trailing zeros; "nan", "inf" or "-inf" if the number is not finite. The text has nine
-/// significant digits, or as many more (at most 17) as it takes to read the same number back, as fp64 or as fp32.
+/// A number as text; "nan", "inf" or "-inf" if the number is not finite. The number is rounded to nine significant
+/// digits, or to as many more (at most 17) as it takes to read the same number back, as fp64 or as fp32. Zeros at the
+/// end of a fraction are left out.
 std::string number_text(double x);
 
 /// Throws an `error` that names an option and its value. `owner` and `field`: as in `check_number`. `accepted`: the
@@ -67,8 +68,8 @@ std::string number_text(double x);
 
 } // namespace detail
 
-/// Throws `error` unless `value` is within `range`. `owner` and `field`, such as "fit_options" and ".steps", name the
-/// option in the error.
+/// Throws `error` unless `value` is within `range`. `owner` and `field`, such as "fit_options" and ".plateau_factor",
+/// name the option in the error.
 void check_number(char const* owner, char const* field, double value, number_range range);
 
 /// Throws `error` unless `value` is at least `minimum`. `owner` and `field` name the option in the error.

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// A finite number as text with `decimals` digits, at most 17, after a decimal point, whatever the locale.
 [[gnu::cold]] std::string fixed_text(double x, int decimals);
 
-/// A number of bytes as text with one decimal, in MiB ("1.5 MiB") or, below 1 MiB, in KiB ("1.5 KiB").
+/// A number of bytes as text with one decimal, in MiB ("1.5 MiB") or, below 1023.95 KiB, in KiB ("1.5 KiB").
 [[gnu::cold]] std::string bytes_text(bytes b);
 
 /// An integer as text with thousands separators: "4,870,144".

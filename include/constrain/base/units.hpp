@@ -85,8 +85,9 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// A number of optimizer steps: each processes one batch and updates the weights once. If a gradient is not finite, the
-/// update is skipped (with `optimizer::in_backward`, only the update of this gradient's tensor).
+/// A number of optimizer steps: each processes one batch and updates the weights once. If the gradient norm is not
+/// finite, the update is skipped (with `optimizer::in_backward`, only the updates of the tensors whose own gradients
+/// are not finite).
 using optimizer_steps = quantity<struct optimizer_step_unit>;
 /// A number of micro-steps: each is the forward and backward pass of one micro-batch.
 using micro_steps = quantity<struct micro_step_unit>;

@@ -22,10 +22,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// class initializes it (MPI_THREAD_FUNNELED: only the thread that constructs the first object may then use this
 /// class), and finalizes it at exit. A process that waits for other processes longer than `deadline` seconds (in the
 /// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
-/// (detected only with glibc) ends the job, unless the other processes exit too within a few seconds. Throws `error`
-/// for an offset or length above 2^31 - 1 bytes, and if an MPI call returns an error code (by default, MPI aborts the
-/// job instead). The destructor of a group, the result of `groups_of` or `strided_groups`, is collective over the
-/// group.
+/// (detected only with glibc) ends the job, unless the other processes fail or exit too within a few seconds. The
+/// collective functions of `communicator` throw `error` for an offset or length above 2^31 - 1 bytes, and if MPI
+/// returns an error code (by default, MPI aborts the job instead). The destructor of a group, the result of `groups_of`
+/// or `strided_groups`, is collective over the group.
 class mpi final : public communicator {
 public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be
@@ -53,7 +53,8 @@ private:
   mpi(MPI_Comm processes, double deadline);
 
   /// The number of seconds that a failing rank waits for the other ranks to fail or exit too. This is less than the
-  /// deadline of the other ranks, so that the failing rank prints its error before their watchdogs print theirs.
+  /// deadline of the other ranks, so that the failing rank usually prints its error before their watchdogs print
+  /// theirs.
   static double exit_timeout(double deadline) { return std::min(deadline / 2, 3.0); }
 
   /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job.
@@ -66,12 +67,12 @@ private:
   static void prepare_end(double deadline);
 
   /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With status 0, waits for the other
-  /// processes to exit, if this class has initialized MPI. With a nonzero status, ends the job unless the other
-  /// processes exit too within a few seconds. Then finalizes MPI if this class has initialized it.
+  /// processes to fail or exit, if this class has initialized MPI. With a nonzero status, ends the job unless the other
+  /// processes fail or exit too within a few seconds. Then finalizes MPI if this class has initialized it.
   static void leave(int status);
 
-  /// Waits up to `seconds` for all processes to call `timed_barrier`; returns whether all have called it. If `seconds`
-  /// is 0, only the deadline limits the wait. Returns false if MPI fails.
+  /// Waits for all processes to call `timed_barrier`, for at most about `seconds`; returns whether all have called it.
+  /// If `seconds` is 0, only the deadline limits the wait. Returns false if MPI fails.
   static bool timed_barrier(double seconds);
 
   /// Ends all processes of the job; this process exits with `status`.

@@ -56,8 +56,8 @@ private:
 
 /// Splits a corpus into documents without classes. Each document includes the token `end` that ends it; the last
 /// document may lack the token. The documents keep the prompt mask of the corpus. An empty corpus has no documents.
-/// Throws `error` if `end` is not in the corpus's vocabulary, if the corpus cannot be read, or if the documents exceed
-/// this machine's physical memory.
+/// Throws `error` if `end` is not in the corpus's vocabulary, or if the documents exceed this machine's physical
+/// memory. Also throws as `corpus::copy` does.
 documents split_documents(corpus const& source, std::int32_t end);
 
 } // namespace constrain::data

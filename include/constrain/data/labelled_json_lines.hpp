@@ -17,7 +17,7 @@ struct labelled_json_lines_options {
   std::int64_t length = 0; ///< Each text is cut or padded to this many tokens, at least 1: the task's sequence length.
   std::vector<std::string> class_names{}; ///< Names of the classes, in order; empty: labels must be integers.
   std::int32_t classes = 0;    ///< Number of classes, at least 0; 0: the number of names, or no limit without names.
-  bool lengths = true;         ///< Whether the examples have a second input, the number of tokens of each text.
+  bool lengths = true;         ///< Whether a second input has each text's number of tokens, counted after the cut.
   std::string text = "text";   ///< Name of the member that holds the text.
   std::string label = "label"; ///< Name of the member that holds the label; must differ from `.text`.
 };

@@ -31,12 +31,12 @@ void check_masking(masking const& options);
 std::int64_t count_masked(masking const& options, std::int64_t candidates);
 
 /// Masks the tokens of one example. `inputs`: the tokens. `labels`: the same tokens, with `ignored_label` where a token
-/// must not be chosen, such as padding and [CLS]. `example`: index of the example in its arrays. Replaces chosen tokens
-/// in `inputs`, and writes `ignored_label` to the labels of all other tokens. With spans, all tokens of a span are
-/// replaced in the same way (Joshi et al. 2020, "SpanBERT", with spans of one length); spans do not overlap, and skip
-/// tokens that must not be chosen. All placements of the spans are equally likely, up to rounding to 2^-32. The result
-/// depends only on the arguments: with equal seeds, an example has the same masks in the same epoch on every machine
-/// and in a resumed run. Throws `error` as `check_masking` does, and if the lengths differ.
+/// must not be chosen, such as padding and [CLS]. `example`: index of the example in its arrays. Replaces or keeps each
+/// chosen token in `inputs`, and writes `ignored_label` to the labels of all other tokens. With spans, all tokens of a
+/// span are treated in the same way (Joshi et al. 2020, "SpanBERT", with spans of one length); spans do not overlap,
+/// and skip tokens that must not be chosen. All placements of the spans are equally likely, up to rounding to 2^-32.
+/// The result depends only on the arguments: with equal options, an example has the same masks in the same epoch on
+/// every machine and in a resumed run. Throws `error` as `check_masking` does, and if the lengths differ.
 void mask_tokens(masking const& options, std::int64_t epoch, std::int64_t example, std::span<std::int32_t> inputs,
                  std::span<std::int32_t> labels);
 

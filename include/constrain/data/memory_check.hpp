@@ -8,8 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Throws `error` if `count` items of `bytes_each` bytes (at least 1) exceed this machine's physical memory. (Linux
-/// would grant the allocation, but kill the process when it writes to the memory.) `subject`: the subject of the
+/// Throws `error` if `count` items of `bytes_each` bytes (at least 1) exceed this machine's physical memory. (Linux may
+/// grant the allocations, and then kill the process when it writes to the memory.) `subject`: the subject of the
 /// message, such as "the corpus". `item_name`: the noun for one item, in the message. Does nothing if the system does
 /// not report the size of its memory.
 inline void check_memory(std::string_view subject, std::int64_t count, std::int64_t bytes_each = 1,

@@ -20,9 +20,9 @@ struct text_options {
 
 /// A corpus of byte tokens from a text file, or from the files in a directory tree, concatenated in the order of their
 /// relative paths. In a tree, skips hidden files and directories, special files and broken links, and, if `.extensions`
-/// is not empty, files with other endings. Follows other symbolic links, but reads each directory only once. Throws
-/// `error` if there is no text, if a file or directory cannot be read, if the text exceeds this machine's physical
-/// memory, or if `.maximum_bytes` is below 1.
+/// is not empty, files with other endings. Follows other symbolic links, but reads each directory only once, and no
+/// directory above the tree. Throws `error` if there is no text, if a file or directory cannot be read, if the text
+/// exceeds this machine's physical memory, or if `.maximum_bytes` is below 1.
 [[gnu::cold]] corpus text(std::string const& path, text_options const& options = {});
 
 /// A corpus of byte tokens from text in memory. Throws `error` if the text is empty.

@@ -34,11 +34,12 @@ token_layout find_tokens(std::span<std::byte const> head, std::int64_t size, std
 /// A corpus from a file of little-endian tokens of 16 or 32 bits. The file has no header, as nanoGPT writes it (set
 /// `.bits` for 32-bit tokens), or an llm.c header: magic number 20240520 and version 1 for 16 bits (GPT-2), or 20240801
 /// and version 7 for 32 bits (Llama 3). Throws `error` if the file cannot be read, has no tokens, ends within a token,
-/// has a wrong header or a header that contradicts `.bits`, or has a token above `corpus::largest_token`. The file is
-/// scanned once, for its largest token and its checksum, and stays open. Tokens are read when they are used. Reading
-/// throws `error` if the file has become shorter or cannot be read, if a token is larger than the largest token of the
-/// scan, or if both the file's modification time and its tokens have changed since the scan. Appending to the file is
-/// allowed: the tokens of a file that has grown are not compared with the scanned tokens.
+/// has a wrong header or a header that contradicts `.bits`, or has a token above `corpus::largest_token`. Also throws
+/// `error` for `.bits` other than 0, 16 and 32. The file is scanned once, for its largest token and its checksum, and
+/// stays open. Tokens are read when they are used. Reading throws `error` if the file has become shorter or cannot be
+/// read, if a token is larger than the largest token of the scan, or if both the file's modification time and its
+/// tokens have changed since the scan. Appending to the file is allowed: the tokens of a file that has grown are not
+/// compared with the scanned tokens.
 corpus tokens(std::string const& path, tokens_options const& options = {});
 
 } // namespace constrain::data

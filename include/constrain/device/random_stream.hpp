@@ -7,7 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The random bits of one node, or of the stochastic rounding of one parameter, in one iteration of one optimizer step.
 /// The bits of an element depend only on the fields of this struct and on the two integers that `draw` takes for the
-/// element, so recomputation, gradient accumulation, sharding, threads and resuming do not change the bits.
+/// element, so recomputation, gradient accumulation, sharding, threads and resuming do not change the bits. One
+/// exception: the stochastic rounding of a parameter that a tensor group (parallel::tensor) divides, because `draw`
+/// then takes an index in the concatenation of the ranks' ranges instead of the index in the full tensor.
 struct random_stream {
   std::uint64_t seed = 0;      // seed of the training run
   std::int64_t step = 0;       // number of earlier optimizer steps, including skipped ones

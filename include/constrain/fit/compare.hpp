@@ -78,10 +78,11 @@ template <class task> inline constexpr std::int64_t compared_tokens = task_or_re
 void check_comparison(compare_options const& o);
 
 /// Splits the corpus into training and validation parts. Throws `error` for an option out of range, or if a part is too
-/// short for one sequence of `tokens` tokens.
+/// short for one sequence of `tokens` tokens. Also throws as `corpus::split` does.
 data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options const& options, std::int64_t tokens);
 /// Splits examples at random into training and validation parts, which do not depend on the seed of the options.
-/// `tokens`: tokens per example. A part may be empty: `measure` refuses it. Throws `error` for an option out of range.
+/// `tokens`: tokens per example. A part may be empty: `measure` refuses it. Throws `error` for an option out of range,
+/// and as `examples::split` does.
 data::examples::parts parts_to_compare(data::examples const& examples, compare_options const& options,
                                        std::int64_t tokens);
 
@@ -134,7 +135,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
 /// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, and for
-/// too little data. Also throws the errors of `trainer`'s constructor, `batches`, `step` and `evaluate`.
+/// too little data. Also throws the errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and
+/// `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "

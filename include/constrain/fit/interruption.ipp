@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::install(handler library_handler) {
   read_current();
-  installed_ = (current_.sa_flags & SA_SIGINFO) != 0 || current_.sa_handler != SIG_IGN;
+  installed_ = current_.sa_handler != SIG_IGN; // Linux ignores the signal with and without SA_SIGINFO
   if (!installed_) return;
   // If the program itself reinstalled `library_handler`, `previous_` already holds the program's handler.
   if (current_.sa_sigaction != library_handler) previous_ = current_;
@@ -28,8 +28,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::call_handler(siginfo_t* info, void* context) const {
+  if (previous_.sa_handler == SIG_IGN) return;
   if ((previous_.sa_flags & SA_SIGINFO) != 0) previous_.sa_sigaction(number_, info, context);
-  else if (previous_.sa_handler != SIG_IGN) previous_.sa_handler(number_);
+  else previous_.sa_handler(number_);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::end_process() const {

@@ -19,7 +19,8 @@ struct named_validation {
 };
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
-/// all earlier ones. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). `fit` throws
+/// all earlier ones. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). A call that
+/// takes no step, for example because the run is already complete, neither evaluates nor saves. `fit` throws
 /// `error` for a field that is out of range or needs a field that is not set, for a path with a NUL byte, and if a save
 /// would replace or remove another output: neither `.best` nor `.records` may be, or be inside, a directory that a save
 /// to `.directory` replaces or removes, and neither `.directory` nor `.records` may be, or be inside, `.best`.
@@ -35,7 +36,7 @@ struct fit_options {
                                // signal ends the run, there is no evaluation at the end
   std::string directory{};     // directory to save the run in; empty: the run is not saved
   interval save_every = 0;     // when to save to `.directory` (needed), besides the end; 0: only at the end
-  std::FILE* log = stdout;     // stream for the header and the progress lines; null: silent
+  std::FILE* log = stdout;     // stream for the text that rank 0 prints, such as progress lines; null: silent
   interval log_every = 1;      // when to print a progress line; 0: never. `.records` has every step
   std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; needs
                                // `.directory`; 0: one, in the directory itself

@@ -33,8 +33,8 @@ void print_waiting_threads(std::FILE* out);
 /// measured.
 [[gnu::cold]] void print_start(std::FILE* out, trainer_facts const& t, double peak);
 
-/// Why a step was skipped, or was skipped for some tensors: the first parameter whose gradient is not finite, and the
-/// number of further ones.
+/// Why a step was skipped, or was skipped for some tensors: the first parameter whose gradient has a norm that is not
+/// finite, and the number of further ones. If there is none, the reason is the norm of all gradients together.
 [[gnu::cold]] std::string skipped_text(step_result const& r);
 
 /// Prints progress lines; none if `out` is null. On a terminal, a step's line overwrites the previous line if that is

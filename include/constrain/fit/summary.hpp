@@ -24,8 +24,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// 0.889". `counts_correct`: whether the labels are classes, so that perplexity and accuracy are defined.
 [[gnu::cold]] std::string evaluation_text(evaluation const& e, bool counts_correct);
 
-/// The last line of the log, without the line feed: why the run ended, and the results of the call. `directory`: where
-/// the run is saved; empty if it is not saved.
+/// The last line of the log, without the line feed: why the run ended and, if the call took a step, its results and
+/// `directory`. `directory`: where the run is saved; empty if it is not saved.
 [[gnu::cold]] std::string ending(trainer_facts const& t, fit_result const& r, std::string const& directory);
 
 /// The head of report.html: the policies, facts about the run, and the memory plan.

@@ -248,8 +248,8 @@ private:
     if (options_.patience > 0 && since_best >= options_.patience) end_run(stop_reason::no_improvement);
   }
 
-  /// Writes the step's record, then saves the run if a save is due, and removes old saved runs. Because of this order,
-  /// a resumed run finds the record of the step after which it was saved.
+  /// Writes the step's record, then saves the run to `.directory` if that is due, and removes old saved runs. Because
+  /// of this order, a run resumed from `.directory` finds the record of the step after which it was saved.
   void record_and_save(step_record& record) {
     record.saved = !options_.directory.empty() && (is_done_ || options_.save_every.due(record.step, steps_));
     record.metrics = context_.take_metrics();

@@ -43,7 +43,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE bool directory_reader::finds_at(std::string const& path) {
   auto const names = directory_names(path);
-  if (!names) return errno != ENOENT && errno != ELOOP; // the constructor throws the reason
+  if (!names) return errno != ENOENT && errno != ELOOP; // the constructor reads the directory or throws
   for (auto const& name : *names)
     if (name == manifest_name || name.ends_with(".safetensors")) return true;
   return false;
@@ -55,7 +55,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   try {
     if (!target) target = split_path(path);
   } catch (error const&) {
-    return {}; // the root directory, or a link that cannot be resolved
+    return {}; // the root directory, or a path that cannot be resolved
   }
   auto const previous = target->sibling("previous");
   auto const status = detail::status_at(AT_FDCWD, previous);

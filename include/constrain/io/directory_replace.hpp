@@ -13,11 +13,12 @@
 ///
 /// If the file system can exchange two names atomically (Linux: ext4, xfs, btrfs, tmpfs, ...), the target is always
 /// either the complete old or the complete new directory. Otherwise, two renames replace it: the first moves the old
-/// directory to '.<name>.previous', and the second moves the new directory to the target. Both directories are complete
-/// and on disk before the first rename. If a save is interrupted between the renames, readers use '.<name>.previous'.
-/// The next save to the same target restores it, provided that it has a valid mark and a manifest, and that the target
-/// does not exist or is empty. Beside any other target, it stays until the target is a complete saved directory with a
-/// valid mark. Concurrent writers of the same target are safe only with the atomic exchange.
+/// directory to '.<name>.previous' or, if an older directory that can be restored has this name, to a kept name
+/// (`kept_name`). The second moves the new directory to the target. The new directory is complete and on disk before
+/// the first rename. If a save is interrupted between the renames, readers use '.<name>.previous'. The next save to the
+/// same target restores it, provided that it has a valid mark and a manifest, and that the target does not exist or is
+/// empty. Beside any other target, it stays until the target is a complete saved directory with a valid mark.
+/// Concurrent writers of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless
@@ -43,13 +44,13 @@ struct old_directory {
                                               std::string const& display_name, int attempts = 100);
 
 /// Writes a mark into the old directory, at `name` in `parent`, and adds the mark to `old.files`. Does nothing if there
-/// is no old directory, or if it is empty or has a valid mark. With the mark, a later save can finish the removal if
-/// this save is interrupted. Ignores failure: without a mark, a later save neither finishes the removal nor restores
-/// '.<name>.previous'.
+/// is no old directory, or if it is empty, has a valid mark or holds only an incomplete one. With the mark, a later
+/// save can finish the removal if this save is interrupted. Ignores failure: without a mark, a later save neither
+/// finishes the removal nor restores '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
-/// A name, a new one in each call, for a directory with files that this library did not save, or for a damaged target
-/// beside a '.<name>.previous' that can be restored: '<target>.kept-<suffix>'.
+/// A name, a new one in each call, for a directory with files that this library did not save, or for the old directory
+/// while another directory, which can be restored, has the name '.<name>.previous': '<target>.kept-<suffix>'.
 [[gnu::cold]] std::string kept_name(std::string const& target);
 
 /// Removes `files` from `directory`, and then the directory if `name` in `parent` still refers to it. If the directory

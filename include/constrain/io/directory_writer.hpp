@@ -37,10 +37,10 @@ public:
   /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
   /// parent directories. If an interrupted save left '.<name>.previous', and the target does not exist or is empty,
   /// restores the target from it first. Removes the temporary directories that interrupted saves to the target left.
-  /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if `path` does not end
-  /// in a name or contains a NUL byte, if `path` is a link to a directory that does not exist and was not restored, if
-  /// `path` is or contains the working directory, or if a parent directory or the temporary directory cannot be
-  /// created.
+  /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if its manifest is
+  /// invalid, if `path` does not end in a name or contains a NUL byte, if `path` is a link that is part of a loop or
+  /// refers to a directory that does not exist and was not restored, if `path` is or contains the working directory, or
+  /// if a parent directory or the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange mode = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -48,7 +48,8 @@ public:
 
   /// Optional: adds the names of later files to the mark (io/directory_mark.hpp) with a single sync to disk, instead
   /// of one sync per file. Ignores invalid names (see `valid_file_name`), and does nothing if no save is in progress.
-  /// Throws `error` if writing the mark fails.
+  /// When a later save replaces the directory, it removes the files with these names, even those that were not written
+  /// by this writer. Throws `error` if writing the mark fails.
   [[gnu::cold]] void announce(std::vector<std::string> const& names);
 
   /// Writes one file: calls `fill` with the file's `output_file`, then closes the file. Throws `error` if no save is in
@@ -66,10 +67,11 @@ public:
 
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
-  /// is in progress, if the save fails, or if the parent directory cannot be synced after the replacement. A failed
-  /// save leaves the files at the target unchanged, with one exception: if the second of two renames fails and the
-  /// first cannot be undone, the old directory stays at '.<name>.previous', where readers find it, or, beside a
-  /// '.<name>.previous' of an earlier interrupted save, at '<name>.kept-<suffix>'.
+  /// is in progress, if the save fails, or if the parent directory cannot be synced after the replacement (then, the
+  /// new directory is in place, and the old directory stays beside it under another name). A failed save leaves the
+  /// files at the target unchanged, with one exception: if the second of two renames fails and the first cannot be
+  /// undone, the old directory stays at '.<name>.previous', where readers find it, or, beside a '.<name>.previous' of
+  /// an earlier interrupted save, at '<name>.kept-<suffix>'.
   [[gnu::cold]] void commit();
 
 private:

@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The name of a dtype in safetensors files, such as "BF16".
+/// The name of a dtype in safetensors files, such as "BF16"; "?" if `type` is not an enumerator.
 constexpr char const* name_in_files(dtype type) {
   switch (type) {
   case dtype::u8: return "U8";

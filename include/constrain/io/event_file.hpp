@@ -29,7 +29,7 @@ public:
   /// Creates the file `path`, which must not exist, with the start time `time` in seconds since 1970.
   event_file(std::string const& path, double time);
 
-  /// Writes the value of the scalar `name`, rounded to float, at step `step`, with the current time.
+  /// Writes the value of the scalar `name` (UTF-8), rounded to float, at step `step`, with the current time.
   void scalar(std::string_view name, std::int64_t step, double value) {
     scalar(name, step, value, static_cast<double>(std::time(nullptr)));
   }

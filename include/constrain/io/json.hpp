@@ -21,9 +21,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 template <class item> class json_range;
 struct json_member;
 
-/// A value in a parsed JSON text: a handle that keeps the text alive. An accessor for a different kind of value throws
-/// `error` with the byte offset of the value (of a string: after its opening quote). Returned views are valid while any
-/// `json` of this text exists.
+/// A value in a parsed JSON text: a handle that keeps the text alive. Except for `value`, an accessor for a different
+/// kind of value throws `error` with the byte offset of the value (of a string: after its opening quote). Returned
+/// views are valid while any `json` of this text exists.
 class json {
 public:
   /// Parses JSON text strictly (see `json_parser`). `source`: the path or name of the text in errors. Throws `error`

@@ -59,7 +59,7 @@ private:
   // around it.
   void value(int depth);
 
-  // Appends the node of a scalar other than a string; `token`: its text, as the cursor returned it.
+  // Appends the node of a scalar. `token`: its text, as the cursor returned it; its size becomes the node's `length`.
   void add(json_kind kind, std::string_view token);
 
   // Reads the string at `cursor`, and decodes it in place in `tree_.text`.

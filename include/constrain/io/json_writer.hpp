@@ -23,9 +23,10 @@ enum class json_layout { lines, row };
 ///     w.object().member("version", 1).array("loss", json_layout::row).element(0.5).end().end();
 ///     w.text();
 ///
-/// Numbers round-trip exactly; NaN and infinities become the strings "nan", "inf" and "-inf", which `json::real` reads.
-/// Throws `error` for text that is not UTF-8 and for calls that would not result in valid JSON. The caller must give
-/// the members of an object different names.
+/// A number round-trips exactly if it is read as the type that was written (a float with `json::real<float>`). NaN and
+/// infinities become the strings "nan", "inf" and "-inf", which `json::real` reads. Throws `error` for text that is not
+/// UTF-8 and for calls that would not result in valid JSON. The caller must give the members of an object different
+/// names.
 class json_writer {
 public:
   /// Begins an object or array that is the outermost value or an element of an array. All calls that write return this

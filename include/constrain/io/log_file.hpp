@@ -27,7 +27,8 @@ private:
   std::string path_, prefix_;
   descriptor file_;
 
-  /// The number of bytes to keep: the complete lines before the first line of a step after `last_step`.
+  /// The number of bytes to keep: the complete lines before the first line of a step after `last_step`. 0 if the
+  /// constructor must empty the file.
   [[gnu::cold]] off_t kept_bytes(std::string_view header, std::int64_t last_step) const;
 
   /// Throws the error for a failed write, with the reason from `errno`.

@@ -21,7 +21,7 @@ public:
   mapped_file() = default;
 
   /// Maps a file. Throws `error`, with a message that begins with `description`, for anything but a readable regular
-  /// file.
+  /// file. Also throws the error of `system_path` for a path with a NUL byte.
   explicit mapped_file(std::string const& path, std::string const& description = "the file")
       : mapped_file(open_file(path, description), path, description) {}
   /// Maps a regular file that is open for reading. `file` may be closed afterwards. `description`, `path`: the file's

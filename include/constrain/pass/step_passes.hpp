@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// For checkpoint::budget: `bytes<dropped>` is the number of bytes that a trainer needs for its step if the backward
-/// pass recomputes the nodes in `dropped`; -1 if the program is refused.
+/// pass recomputes the nodes in `dropped`; -1 if a pass refuses the program.
 template <class source> struct recomputation_plans {
   using without_recomputation = passes_with_dropped<source, node_set{}>;
   /// The step program before activation checkpointing.
@@ -57,8 +57,8 @@ template <class source> constexpr node_set dropped_nodes() {
 
 /// All passes of the step program; each constant is the result of a pass. With checkpoint::budget, `source` also has a
 /// function template `bytes_of_candidate<passes, without_recomputation>()`, which returns the bytes that a trainer with
-/// `passes` needs for its step, or -1 if the trainer is refused. `without_recomputation`: the passes that recompute
-/// nothing.
+/// `passes` needs for its step, or -1 if one of `passes` refuses the program. `without_recomputation`: the passes that
+/// recompute nothing.
 template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
 } // namespace constrain

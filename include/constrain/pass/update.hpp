@@ -92,9 +92,9 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 }
 
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
-/// parameter's axes. One call to an element-wise update covers all iterations of a repeat, unless the update needs a
-/// working copy of the parameter or is inside the backward pass. `index`: the index of the gradient among all
-/// gradients. `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
+/// parameter's axes. For an optimizer without an update rule, one call covers all iterations of a repeat, unless the
+/// update needs a working copy of the parameter. `index`: the index of the gradient among all gradients.
+/// `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
 template <class optimizer>
 constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_scale, ref hyper) {
   update_rule rule(out, gradient, norm_and_scale, hyper);
@@ -156,10 +156,10 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
 } // namespace detail
 
 /// Appends the optimizer step, which runs once per batch: the norm of all gradients, the clip coefficient (Pascanu et
-/// al. 2013) and the update of every trained parameter. One call to an element-wise update covers all tensors of a
-/// stacked parameter, unless they are stored in 16 bits. With `optimizer::in_backward`, the updates are in the backward
-/// pass instead, one tensor at a time. Refused: a program without trained parameters, and an optimizer that is not
-/// element-wise if it accesses a tensor that is divided over ranks.
+/// al. 2013) and the update of every trained parameter. An optimizer without an update rule, such as adamw, updates all
+/// tensors of a stacked parameter in one call, unless they are stored in 16 bits; an update rule updates one tensor at
+/// a time. With `optimizer::in_backward`, the updates are in the backward pass instead. Refused: a program without
+/// trained parameters, and an optimizer that is not element-wise if it accesses a tensor that is divided over ranks.
 template <class optimizer> constexpr program update(program const& p) {
   if (!p.failure.ok()) return p;
   builder out;

@@ -40,7 +40,7 @@ constexpr diagnosis layout_error(node const& n, int k, layout actual) {
 } // namespace detail
 
 /// Checks the invariants that every pass must keep:
-/// - Loops nest, not deeper than `axis_list::capacity`.
+/// - Every loop has an end, every end has a loop, and loops nest at most `axis_list::capacity` deep.
 /// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
 /// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A

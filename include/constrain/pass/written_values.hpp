@@ -30,7 +30,7 @@ public:
     auto const& view = p_.values[value].view;
     return is_complete(value) || (view && !is_overwritten(value) && is_readable(view.of.value));
   }
-  /// Whether nodes have written the value itself, and then another value over it.
+  /// Whether the value itself was written, or readable from the start, and then another value was written over it.
   constexpr bool is_overwritten(int value) const { return state_[value] == state::overwritten; }
 
   /// Records that a node writes the value.

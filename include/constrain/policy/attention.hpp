@@ -2,8 +2,9 @@
 
 #include "constrain/policy/rule.hpp"
 
-/// Algorithms for `self_attention`. The model calls only `self_attention`. An attention policy chooses the algorithm,
-/// and the pass `select_attention` (pass/select.hpp) inserts it into the program.
+/// Algorithms for `self_attention`. A model calls `self_attention`. An attention policy chooses the algorithm, and the
+/// pass `select_attention` (pass/select.hpp) inserts it into the program. No policy changes a call to
+/// `flash_attention`.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
 struct automatic;

@@ -56,9 +56,10 @@ struct cpu {
 };
 
 /// A CUDA device. The run option `.cuda_device` selects it; the default is the current device of the thread that
-/// constructs the trainer or the inference object or, with a parallel policy, a different device for each rank of a
-/// node. `architecture`: compute capability that kernels are compiled for; `sm<90>` is 9.0, and `sm<80>` is the lowest.
-/// Only files that nvcc compiles may use this device.
+/// constructs the trainer or the inference object. With a parallel policy, the default is device 0 for the first rank
+/// on a node, device 1 for the second, and so on, modulo the number of devices that the rank sees. `architecture`:
+/// compute capability that kernels are compiled for; `sm<90>` is 9.0, and `sm<80>` is the lowest. Only files that nvcc
+/// compiles may use this device.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

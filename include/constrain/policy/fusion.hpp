@@ -50,11 +50,11 @@ struct automatic {
 /// then the trainer does not compile. The CPU and CUDA devices have kernels for all fused ops of the library.
 ///
 /// On every device, the head and the loss run in chunks of rows, whatever the size of the logits, if the head is a
-/// `linear`, if all ops that read the logits declare that they work row by row (`op_info::layouts`), and if there are
-/// more than 16 rows. With 128 or more rows, training and evaluation then store at most an eighth of the logits of a
-/// micro-batch at a time (`logit_rows`). If all these ops also ignore rows without a valid label
-/// (`op_info::label_inputs`), as the library's cross-entropy does, these rows are moved to the end, and chunks that
-/// consist only of such rows are skipped, except the first chunk. With launch::graph, all chunks run, because a
+/// `linear`, if all ops that read the logits declare that they work row by row (`op_info::layouts`) and draw no random
+/// numbers, and if there are more than 16 rows. With 128 or more rows, training and evaluation then store at most an
+/// eighth of the logits of a micro-batch at a time (`logit_rows`). If all these ops also ignore rows without a valid
+/// label (`op_info::label_inputs`), as the library's cross-entropy does, these rows are moved to the end, and chunks
+/// that consist only of such rows are skipped, except the first chunk. With launch::graph, all chunks run, because a
 /// captured graph always runs the same kernels.
 struct all {
   using slot = slot_of::fusion;

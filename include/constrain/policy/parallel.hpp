@@ -128,7 +128,8 @@ template <class data, class layers> struct mesh {
     if constexpr (requires(slot s) { s = data::value, s = layers::value; }) {
       combined = data::value;
       combined.tensor = layers::value.tensor;
-      combined.combines = data::value.distributed && data::value.tensor == 1 && layers::value.same_data;
+      combined.combines =
+          data::value.distributed && !data::value.same_data && data::value.tensor == 1 && layers::value.same_data;
     }
     return combined;
   }();

@@ -29,7 +29,7 @@ struct chosen<slot_list<slots...>, list...> : decltype(find_named<slots, policy_
     (append_name<slots, list...>(text), ...);
     return text;
   }
-  /// Like `name`, but only for slots whose policy must not change when a saved run resumes.
+  /// Like `name`, but without the policies of slots that are `free_on_resume`. A resume compares this text.
   static std::string kept_on_resume() {
     std::string text;
     (append_name_if_kept<slots, list...>(text), ...);
@@ -65,7 +65,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
       typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 
   /// The optimizer's name (see `policy_name`), such as "averaged<adamw>". A saved run resumes only with an optimizer of
-  /// the same name. Control characters become '?', since the name is printed to terminals.
+  /// the same name. ASCII control characters become '?', since the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
   /// The number and type of the values that an element-wise optimizer stores per weight, such as "2 x fp32"; empty for

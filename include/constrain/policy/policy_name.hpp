@@ -59,7 +59,7 @@ template <class slot, class... list> void append_name(std::string& text) {
     append_to_list(text, policy_name<policy>());
 }
 
-/// The same as append_name, but only for slots whose policy must not change when a saved run resumes.
+/// The same as append_name, but does nothing for a slot that is `free_on_resume`.
 template <class slot, class... list> void append_name_if_kept(std::string& text) {
   if constexpr (!is_free_on_resume<slot>()) append_name<slot, list...>(text);
 }

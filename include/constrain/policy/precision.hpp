@@ -43,8 +43,8 @@ struct precision {
 namespace constrain::inline CONSTRAIN_VARIANT::precision {
 
 /// Parameters, gradients, optimizer states and activations in 32-bit floating point, without master weights. In every
-/// precision, the loss and the gradient norm are summed in fp64, and an optimizer may choose another type for its
-/// states.
+/// precision, the library's losses and the gradient norm are summed in fp64, and an optimizer may choose another type
+/// for its states.
 struct fp32 {
   using slot = slot_of::precision;
   static constexpr char const* name = "fp32";

@@ -36,9 +36,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (sequences > 1) a.text += "- write fewer sequences in a micro-batch, and accumulate<N> for the same batch\n";
   if (largest > memory)
     a.text += "- the largest parameter and its gradient in fp32 do not fit: tiling of a layer is not implemented yet; "
-              "parallel::tensor<ranks> divides layers over several devices\n";
-  a.text += "- on several devices, parallel::zero<3, ranks> and parallel::tensor<ranks> divide what one device cannot "
-            "hold\n"
+              "parallel::tensor<ranks> divides layers over several processes on CPUs\n";
+  a.text += "- on several devices, parallel::zero<3, ranks> divides what one device cannot hold; so does "
+            "parallel::tensor<ranks> on CPUs\n"
             "- on one device, states and parameters would have to be offloaded to host memory: offloading is not "
             "implemented yet\n";
 }

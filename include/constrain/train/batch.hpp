@@ -13,13 +13,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Tells whether the arrays of a batch still hold the batch's data. When a `batch_range` refills its arrays, the
-/// tickets of earlier batches become invalid. A default-constructed ticket, for the caller's own arrays, is always
+/// Tells whether the arrays of a batch still hold the batch's data. When a `batch_range` advances or is destroyed, the
+/// tickets of its earlier batches become invalid. A default-constructed ticket, for the caller's own arrays, is always
 /// valid.
 class batch_ticket {
 public:
   batch_ticket() = default;
-  /// False once the arrays have been refilled or destroyed.
+  /// False once the `batch_range` of the batch has advanced or was destroyed.
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:
@@ -48,7 +48,7 @@ private:
 };
 
 /// The arrays of a batch that is drawn from examples, has several inputs or labels, holds floating-point numbers, or
-/// has labels that the trainer has shifted.
+/// has labels that the trainer or inference object has shifted.
 struct batch_arrays {
   array_list inputs;                     // one array for each input of the model
   array_list labels;                     // one array for each label of the objective
@@ -67,7 +67,7 @@ struct batch {
   std::uint64_t corpus = 0;      // hash of the corpus or examples that the batch is from; 0: the caller's arrays
   data::position next{};         // position in the corpus or examples after the samples of all ranks
   std::int64_t sequence = 0;     // tokens in a sequence; 0: unknown, not checked by `step`
-  batch_ticket ticket{};         // valid until a `batch_range` refills or destroys the arrays
+  batch_ticket ticket{};         // valid until the batch's `batch_range` advances or is destroyed
   std::shared_ptr<batch_arrays const> arrays{}; // all arrays; null: only `inputs` and `labels`
 
   /// The arrays for all inputs of the model.

@@ -18,9 +18,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` for an option out of range, or for a CUDA stream if the device is the CPU; the error names the
-/// option. `on_cuda`: whether the device is device::cuda. (With MPI, `find_ranks` checks `.deadline` first. The class
-/// `cuda_device` checks that the device `.cuda_device` exists.)
+/// Throws `error` for an option out of range, or for a CUDA stream if the device is the CPU; the error names the option
+/// or, for a schedule of the library, the schedule and its field. `on_cuda`: whether the device is device::cuda. (With
+/// MPI, `find_ranks` checks `.deadline` first. The class `cuda_device` checks that the device `.cuda_device` exists.)
 void check_run(run_options const& o, bool on_cuda);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.
@@ -34,8 +34,9 @@ template <class hyper> void check_scheduled(hyper const& h, schedule::any const&
   if (!s.fields().empty()) check(h, std::numeric_limits<std::int64_t>::max());
 }
 
-/// Throws `error` if a prepared hyperparameter of the first step (a result of `prepare`) is not finite, in the
-/// optimizer or in one that it wraps. `name`: the optimizer's name in the error.
+/// Throws `error` if a prepared hyperparameter of the first step (a field of the result of `prepare`) that
+/// `for_each_hyperparameter` visits is not finite, in the optimizer or in one that it wraps. `name`: the optimizer's
+/// name in the error.
 template <class optimizer, class real>
 void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::string const& name) {
   for_each_hyperparameter(step.decaying, [&]<class number>(std::string const&, number value) {
@@ -102,7 +103,7 @@ void check_first_updates(typename optimizer::hyper const& h, std::string const& 
 
 /// If the optimizer has a static function `check(hyper)`, calls this function, which may throw `error`. Throws `error`
 /// if a hyperparameter that `for_each_hyperparameter` visits is not finite, and throws the errors of `check_prepared`
-/// and `check_first_updates`. `real`: the type in which weights are stored. `name`: the optimizer's name in the errors.
+/// and `check_first_updates`. `real`: the type in which weights are updated. `name`: the optimizer's name in errors.
 template <class optimizer, class real = float>
 void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);

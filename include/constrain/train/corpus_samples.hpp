@@ -21,7 +21,7 @@ void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t s
                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 
 /// The samples of a corpus: each has `tokens` tokens as inputs, and its labels are the next tokens. Throws `error` if
-/// the corpus is too short for one sample. `caller`: as in `data::samples`.
+/// `tokens` is below 1, or if the corpus is too short for one sample. `caller`: as in `data::samples`.
 sample_set samples_in(data::corpus const& corpus, std::int64_t tokens, std::string_view caller = {});
 
 namespace detail {

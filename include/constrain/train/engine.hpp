@@ -39,8 +39,8 @@ public:
   static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
 
   /// Chooses the CUDA device for `allocate`. `index`: its index; -1: the current device. `world`: all ranks. With a
-  /// parallel policy, calls `device_of_rank` and throws its errors: -1 then means a different device for each rank on a
-  /// node, and the call is collective.
+  /// parallel policy and device::cuda, calls `device_of_rank` and throws its errors: -1 then means a different device
+  /// for each rank on a node, and the call is collective.
   void choose_device([[maybe_unused]] int index, [[maybe_unused]] communicator& world) {
     if constexpr (is_distributed_cuda) device_ = runner_type::device_for(index, world);
     else device_ = index;
@@ -53,7 +53,7 @@ public:
                [[maybe_unused]] run_options const& o) {
     if constexpr (is_distributed_cuda) runner_->connect(data, zero, o.deadline, o.reduce == reduce::ordered);
   }
-  /// Allocates the arena. With `checked`, each kernel call checks its reads and its first output (see run/checked.hpp).
+  /// Allocates the arena. With `checked`, `run` checks each kernel call's reads and first output (see run/checked.hpp).
   /// With `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. On a CUDA
   /// device, `cuda_stream` is the stream; null: a new stream. Throws `error` if the memory cannot be allocated, or if
   /// the device cannot be used.
@@ -72,7 +72,7 @@ public:
   /// The arena. Valid after `allocate`.
   constrain::arena& arena() const { return runner_->arena(); }
   /// Bytes of the arena up to the last byte written so far, plus the bytes after all buffers (step parameters, scratch
-  /// memory). Valid only after `allocate` with `measure_memory`.
+  /// memory). Valid only after `allocate` with `measure_memory`, and without `checked`, which writes to all buffers.
   bytes used() const {
     return arena().used(bytes(entries::buffers_end)) + entries::memory.peak - bytes(entries::buffers_end);
   }
@@ -81,7 +81,8 @@ public:
   bool gradients_kept() const { return gradients_kept_; }
   /// Sets `gradients_kept` to true, for use after a step.
   void keep_gradients() { gradients_kept_ = true; }
-  /// Sets `gradients_kept` to false, for use after loading weights: the gradients belong to the old weights.
+  /// Sets `gradients_kept` to false: after loading weights, since the gradients belong to the old weights, and at the
+  /// beginning of a step on several ranks, so that all ranks do the same if one rank's batch is refused.
   void drop_gradients() { gradients_kept_ = false; }
 
   /// Prepares a run of an entry: copies its inputs and labels into the arena, counts the valid labels of each
@@ -105,10 +106,10 @@ public:
     if (view.elements > 0) arena().write(view.offset, &inverse, sizeof inverse);
   }
 
-  /// Runs an entry. `parameters`: all but `valid_labels`, which this function sets. `passes`: the passes that made the
-  /// entry's program; checked mode needs the program's values. `call`: the call of the library that runs the entry.
-  /// `may_overflow`: see `checked_hooks`. Throws `error` if CUDA reports an error and, in checked mode, if a check
-  /// fails. Also throws what a kernel throws.
+  /// Runs an entry. `parameters`: all but `valid_labels`, which this function sets, and `context`, which the runner
+  /// sets. `passes`: the passes that made the entry's program; checked mode needs the program's values. `call`: the
+  /// call of the library that runs the entry. `may_overflow`: see `checked_hooks`. Throws `error` if CUDA reports an
+  /// error and, in checked mode, if a check fails. Also throws what a kernel throws.
   template <class planned_entry, class passes, joint_call call>
   void run(step_parameters parameters, bool may_overflow = false) {
     // Instantiates the compile-time error for a missing kernel.

@@ -95,8 +95,8 @@ public:
   /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
   /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a
   /// negative `count`, tokens or options out of range, or logits that `sampler` refuses. Compile-time error unless
-  /// tokens are the model's only input, there are logits for each token, and every attention of the library is causal
-  /// or has lengths.
+  /// tokens are the model's only input, there are logits for each token, and every attention of the library is causal,
+  /// has lengths or has a window of 1 token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
     constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);
@@ -158,7 +158,8 @@ public:
   /// The communicator of all ranks.
   communicator& world() const { return *ranks_.world; }
   /// Bytes of the arena up to the last byte written to a buffer, plus step parameters and scratch memory. Meaningful
-  /// only with the option `.measure_memory`; this function does not check the option.
+  /// only with the option `.measure_memory` and without `.checked`, which writes to all buffers; this function does not
+  /// check the options.
   bytes used_bytes() const {
     synchronize();
     return engine_.used();
@@ -225,10 +226,12 @@ private:
   [[gnu::cold]] void evaluate_micro_batch(array_list const& inputs, array_list const& labels,
                                           detail::evaluation_sums& sum) {
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
-    if (valid == 0) return;
-    engine_.template write_label_count<typename entries::evaluate>(valid);
+    // A rank without a valid label takes part in the collectives of the other ranks' forward passes.
+    if (valid == 0 && ranks_.storage_group->size() == 1) return;
+    engine_.template write_label_count<typename entries::evaluate>(std::max<std::int64_t>(valid, 1));
     engine_.template run<typename entries::evaluate, typename entries::evaluate_program, joint_call::evaluate>(
         next_step_parameters());
+    if (valid == 0) return;
     sum.loss += engine_.read(entries::evaluate::value.result("loss")) * static_cast<double>(valid);
     if (entries::counts_correct) sum.correct += engine_.read(entries::evaluate::value.result("correct"));
     sum.tokens += valid;

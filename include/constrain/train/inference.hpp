@@ -28,11 +28,11 @@ using evaluator_of_inference =
 /// Evaluates, predicts and generates with a task's model. With the same policies and weights, the results equal a
 /// trainer's bit for bit (with optimizer::averaged, if the weights equal the trainer's averages), but there are no
 /// gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the type that
-/// GEMMs read: 2 bytes per element in bf16 and fp16. In these precisions, a CUDA device also stores the biases of
-/// linear layers in this type. A trainer's policies can be used unchanged; policies that concern only training
-/// (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks must construct the
-/// object, and then make the same sequence of calls to `evaluate`, `predict`, `generate`, `set`, `in_any_rank` and
-/// `load_pretrained`, and of copies out of views.
+/// GEMMs read: 2 bytes per element with bf16, fp16 and pure_bf16. With bf16 and fp16, a CUDA device also stores the
+/// biases of linear layers in this type. A trainer's policies can be used unchanged; policies that concern only
+/// training (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks must
+/// construct the object, and then make the same sequence of calls to `evaluate`, `predict`, `generate`, `set`,
+/// `in_any_rank` and `load_pretrained`, and of copies out of views.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");
@@ -68,11 +68,12 @@ public:
   }
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
-  /// from the newest run saved in path/step-<n>. If `path` contains a step-<n>, only these runs are tried: if the
-  /// newest cannot be loaded, rank 0 prints the error to stderr, and the next older run is tried. The weights are
-  /// rounded to the type in which they are stored. If a saved run has averaged weights (optimizer::averaged), loads the
-  /// weights, not the averages. `options`, result: as for `trainer::load_pretrained`. Throws `error`, with nothing
-  /// changed, if the weights cannot be read, or if names, shapes or configuration do not match.
+  /// from the newest run in path/step-<n> that all ranks have. If `path` contains a step-<n>, only these runs are
+  /// tried: if the newest cannot be loaded, rank 0 prints the error to stderr, and the next older run is tried. The
+  /// weights are rounded to the type in which they are stored. If a saved run has averaged weights
+  /// (optimizer::averaged), loads the weights, not the averages. `options`, result: as for `trainer::load_pretrained`.
+  /// Throws `error`, with nothing changed, if the weights cannot be read, if names, shapes or configuration do not
+  /// match, or if some ranks have a step-<n> but no step-<n> is on all ranks.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     auto parameters = table();
     parameters.owner = "an inference object";

@@ -29,8 +29,8 @@ batch batch_of_arrays(char const* caller, array_list const& inputs, array_list c
 batch batch_of_step(array_list const& inputs, array_list const& labels, constrain::labels label_kind,
                     batch_needs const& needed);
 
-/// The arrays of micro-batch `index`, as views of the arrays `arrays`: one array of several micro-batches for each port
-/// of `kind`. `ports`: the ports of one micro-batch.
+/// The arrays of micro-batch `index`, as views of parts of `arrays`. `arrays`: for each port of `kind`, one array with
+/// the elements of all micro-batches. `ports`: the ports of one micro-batch.
 array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& arrays, std::size_t index);
 
 /// Throws `error` unless batch `b` has a valid ticket, the arrays that a step needs and, if the length of its sequences

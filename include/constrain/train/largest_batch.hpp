@@ -62,7 +62,8 @@ template <bytes limit, class peaks, int low, int high, int rounds> constexpr int
 }
 
 /// The largest number of sequences in [low, high) whose peak is at most `limit`. `low` must fit; `high` must not fit or
-/// must be above `maximum_sequences`. A number whose program is refused (peak -1) does not fit.
+/// must be above `maximum_sequences`. A number whose program is refused (peak -1) does not fit. Assumes that the peak
+/// does not fall as the number rises.
 template <bytes limit, class peaks, int low, int high, int rounds = 0> constexpr int largest_between() {
   if constexpr (high - low <= 1) return low;
   else {
@@ -101,7 +102,8 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
 
 } // namespace detail
 
-/// The largest micro-batch whose trainer needs at most `limit` bytes, as a constant. `model`, `objective`: as in
+/// The largest micro-batch whose trainer needs at most `limit` bytes on each rank (`trainer::memory.peak`), as a
+/// constant. The search assumes that a larger micro-batch does not need less memory. `model`, `objective`: as in
 /// `task`. The compiler makes the plans of a few micro-batches, but compiles no kernel. `list`: the policies of the
 /// trainer; checkpoint::budget is refused. Sequences have the default length (see `micro_batch::tokens`), for example
 /// `model.context` tokens. A micro-batch has at most 65536 sequences. If one sequence does not fit, a compile-time

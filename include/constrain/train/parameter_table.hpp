@@ -52,9 +52,9 @@ struct tensor_info {
   constexpr std::int64_t stored() const { return iterations * map().stored(); }
   /// Number of ranks that together hold the tensor, with ZeRO and tensor parallelism; 1: every rank holds all of it.
   constexpr std::int64_t holders() const { return shards * divisions(); }
-  /// Calls f(run) for each run of elements that a rank stores, in order. `rank`: the rank's index in
-  /// `ranks::storage_group`, where the ranks of a tensor group are consecutive. If there are more ranks than
-  /// `holders()`, several ranks store the same elements.
+  /// Calls f(run) for each run of elements of one iteration's tensor that a rank stores, in order; a run can be empty.
+  /// `rank`: the rank's index in `ranks::storage_group`, where the ranks of a tensor group are consecutive. If there
+  /// are more ranks than `holders()`, several ranks store the same elements.
   void for_each_run(int rank, function_ref<void(stored_run const&)> f) const;
 };
 

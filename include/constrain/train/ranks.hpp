@@ -32,8 +32,8 @@ struct ranks {
   /// The ranks of `data()` that together hold the shards of a tensor.
   communicator& zero() const { return zero_group ? *zero_group : *storage_group; }
 
-  /// Checks that all ranks are about to run the same forward passes; does nothing if every rank holds all tensors.
-  /// Otherwise, forward passes are collective, and so is this function, which must be called before them. It throws
+  /// Checks that all ranks are about to run the same forward passes, which can be collective. Call this function before
+  /// them. Does nothing if `storage_group` has a single rank; otherwise, this function is collective, and throws
   /// `error` on all ranks unless all ranks pass the same `passes`, and the ranks of each tensor group pass equal
   /// arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the error.
   void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs,

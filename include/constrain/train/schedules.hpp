@@ -7,8 +7,8 @@
 #include <vector>
 
 /// The library's learning-rate schedules. If `warmup` is above 0, every schedule begins with a linear warm-up, whose
-/// first step has the factor 1 / warmup. After the warm-up, up to step `steps`, the factors equal the factors of the
-/// corresponding schedules of Hugging Face Transformers, whose warm-up starts from 0 instead (from `minimum` in
+/// first step has the factor 1 / warmup. After the warm-up and before step `steps`, the factors equal the factors of
+/// the corresponding schedules of Hugging Face Transformers, whose warm-up starts from 0 instead (from `minimum` in
 /// `warmup_stable_decay`).
 namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 

@@ -98,8 +98,8 @@ public:
   /// step. `state`, and all calls that read or change tensors or settings, such as `save`, `evaluate` and `set`, wait
   /// for the enqueued steps; `steps`, `learning_rate`, `scale_learning_rate` and `batches` do not wait, and count the
   /// enqueued steps as done. The arrays of the batch may change as soon as `enqueue` returns. Throws `error` as `step`
-  /// does for a bad batch, and if a CUDA call fails; `step_ticket::wait`, or the next call that waits, throws an error
-  /// of the device.
+  /// does, except that `step_ticket::wait`, or the next call that waits, throws an error that the device reports after
+  /// `enqueue` has returned.
   [[gnu::cold]] step_ticket enqueue(constrain::batch const& b) try { return start_step(b); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
@@ -126,7 +126,8 @@ public:
   /// An endless range of this rank's batches of a corpus or of examples, reshuffled every epoch. It begins at the
   /// position in the training state if `d` is the data that a step read last, else at epoch 0. A worker thread prepares
   /// the next batch. `tail`: see data/tail.hpp. The range shares the data of `d`, so arrays that examples view must
-  /// outlive the range. Throws `error` if the data does not fit the model or the objective, or yields no batch.
+  /// outlive the range. Throws `error` if the data does not fit the model, the objective or `tail`, does not reach the
+  /// position, or yields no batch.
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
@@ -140,13 +141,14 @@ public:
   /// A view of the last step's gradient of a parameter, before clipping. With precision::fp16, `copy_to` divides by the
   /// loss scale of that step, and `copy_from` multiplies by this scale. Throws `error` for an unknown or frozen
   /// parameter, with optimizer::in_backward, before the first step, after a load, and after evaluate, predict or
-  /// generate, which reuse the gradients' memory; a step that throws may reuse it too.
+  /// generate, which reuse the gradients' memory; a step that throws may reuse it too. Do not use a view after such a
+  /// call: this is not checked.
   tensor_view gradient(std::string_view name) const {
     synchronize();
     return tensors().gradient(name, engine_.gradients_kept(), &*loss_scale_);
   }
-  /// A view of the optimizer state `name` of a parameter, such as "exp_avg" of adamw. Throws `error` if the parameter
-  /// has no such state.
+  /// A view of the optimizer state `name` of a parameter, such as "exp_avg" of adamw. Throws `error` for an unknown
+  /// parameter, or if the parameter has no such state.
   tensor_view state(std::string_view parameter, std::string_view name) const {
     synchronize();
     return tensors().state(parameter, name);
@@ -172,15 +174,17 @@ public:
   /// Creates missing parent directories. Hugging Face Transformers can load the directory if the model is bert, gpt2 or
   /// llama. With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on
   /// all ranks if a file cannot be written, if an existing directory belongs to another user, or is neither empty nor
-  /// saved by this library, or if `.max_shard_size` is negative.
+  /// saved by this library, or is or contains the working directory, or if `.max_shard_size` is negative.
   void save(std::string const& directory, save_options const& options = {}) const {
     synchronize();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
              *ranks_.storage_group);
   }
-  /// Loads a run that `save` wrote, to continue it. A setting that the saved run lacks keeps its value. Throws `error`,
-  /// with nothing changed, if the directory is missing or damaged, differs between ranks, was saved with a different
-  /// configuration, or has a value out of range, such as a setting that `set` refuses; the error names the field.
+  /// Loads a run that `save` wrote, to continue it. The seed and the settings, such as clip_norm, become those of the
+  /// saved run; a setting that it lacks keeps its value. The optimizer's hyperparameters and the schedule are not
+  /// saved: they stay those of the constructor. Throws `error`, with nothing changed, if the directory is missing or
+  /// damaged, differs between ranks, was saved with a different configuration, or has a value out of range, such as a
+  /// setting that `set` refuses; the error names the field.
   void load(std::string const& directory) {
     synchronize();
     state_ =
@@ -193,7 +197,7 @@ public:
   /// and prints the result, the names of the tensors that were not loaded. The averages (optimizer::averaged) of all
   /// weights, loaded or not, become copies of the weights, and compensations (optimizer::states_in with
   /// precision::pure_bf16) become 0; other states keep their values. Throws `error`, with nothing changed, if the
-  /// weights cannot be read, or if names, shapes or configuration do not match.
+  /// weights cannot be read, if names, shapes or configuration do not match, or if ranks read different saved runs.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     synchronize();
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,
@@ -215,7 +219,8 @@ public:
   }
 
   /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
-  /// optimizer has no learning rate. Throws `error` if the user's own schedule returns a factor that is negative or not
+  /// optimizer has no learning rate. With optimizer::muon, the learning rate of its matrices; with optimizer::by_role,
+  /// without the roles' factors. Throws `error` if the user's own schedule returns a factor that is negative or not
   /// finite.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *

@@ -27,6 +27,13 @@ struct same_names {
   }
 };
 
+/// Without a weight format: a saved run has no configuration.
+struct head_of_tokens {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 16, .width = 8}), 16);
+  }
+};
+
 } // namespace
 
 template <> struct constrain::weight_format_of<same_names> {
@@ -115,6 +122,20 @@ TEST_CASE("a file that was put beside the weights of a saved run is not read") {
   fs::copy_file(fs::path(directory / "stray") / "model.safetensors", fs::path(path) / "model.safetensors");
   other.load_pretrained(path);
   CHECK(values_of(other) == values_of(t));
+}
+
+TEST_CASE("a file of the user is kept, though the runs of other models have a file of this name") {
+  temporary_directory const directory;
+  auto const path = directory / "run";
+  ct::trainer<ct::task<head_of_tokens{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>> const t;
+  t.save(path);
+  CHECK(!fs::exists(path + "/config.json"));
+  fs::copy_file(path + "/state.json", path + "/config.json");
+  t.save(path);
+  int kept = 0;
+  for (auto const& entry : fs::directory_iterator(directory.path))
+    kept += fs::exists(entry.path() / "config.json") && entry.path().filename().string().starts_with("run.kept-");
+  CHECK(kept == 1);
 }
 
 TEST_CASE("two tensors of one name are refused before a file is written, in whatever files they would be") {

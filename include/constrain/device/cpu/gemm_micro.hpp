@@ -20,8 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// The type of the sums over products of packed elements.
 template <class packed> using sum_of = std::conditional_t<std::is_same_v<packed, bfloat16_pair>, float, packed>;
 
-/// Whether the code is compiled for AVX512-FP16 (and AVX512-BF16, so that CONSTRAIN_FLAGS names it). Of the processors
-/// on which the GEMM was measured, Intel's Xeon (family 6, model 207) has it, and Zen 4 and Zen 5 do not.
+/// Whether the code is compiled for AVX512-FP16, and also for AVX512-BF16: only then does CONSTRAIN_FLAGS name
+/// AVX512-FP16. Of the processors on which the GEMM was measured, Intel's Xeon (family 6, model 207) has AVX512-FP16,
+/// and Zen 4 and Zen 5 do not.
 #if defined(__AVX512BF16__) && defined(__AVX512FP16__)
 inline constexpr bool compiled_for_avx512_fp16 = true;
 #else
@@ -78,12 +79,12 @@ template <class real, class vector> [[gnu::always_inline]] inline void multiply_
 
 // The next two functions are always inlined: a reference to a sum would keep all sums in memory during the loop.
 
-/// to[0] to to[lanes - 1] = alpha sum
+/// to[i] = alpha sum[i] for each lane i
 template <class vector, class real>
 [[gnu::always_inline]] inline void gemm_store(vector const& sum, real alpha, real* to) {
   *reinterpret_cast<typename vector_of<real>::unaligned*>(to) = alpha * sum;
 }
-/// to[0] to to[lanes - 1] = alpha sum + beta to
+/// to[i] = alpha sum[i] + beta to[i] for each lane i
 template <class vector, class real>
 [[gnu::always_inline]] inline void gemm_add(vector const& sum, real alpha, real beta, real* to) {
   auto& target = *reinterpret_cast<typename vector_of<real>::unaligned*>(to);

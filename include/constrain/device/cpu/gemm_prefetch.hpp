@@ -24,7 +24,7 @@ struct gemm_prefetch {
   [[gnu::always_inline]] void fetch_to_read() {
     for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) __builtin_prefetch(next_line(), 0, 2);
   }
-  /// Prefetches the next cache lines into the L1 cache, and makes them writable.
+  /// Prefetches the next cache lines into the L1 cache, for writing where the target supports it.
   [[gnu::always_inline]] void fetch_to_write() {
     for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) __builtin_prefetch(next_line(), 1, 3);
   }

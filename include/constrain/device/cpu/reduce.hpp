@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class stored, class real>
 void sum_rows(stored const* x, std::int64_t rows, std::int64_t columns, real* y, bool add, std::int64_t stride = 0) {
   if (stride == 0) stride = columns;
-  constexpr std::int64_t width = 64; // columns per chunk; the sums of a chunk stay in registers
+  constexpr std::int64_t width = 64; // columns per chunk; the sums of a chunk stay in the L1 cache
   parallel_chunks(columns, width, [=](std::int64_t begin, std::int64_t end) {
     real sum[width]{};
     auto const n = end - begin;

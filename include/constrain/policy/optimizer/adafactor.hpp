@@ -11,9 +11,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range, or if, for a
-/// weight of value 1, the step size or its product with the weight decay could exceed 1e19: the square of the new
-/// weight could then be infinite. `name`: the optimizer, for the error.
+/// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range, or if, for
+/// weights of value 1, the step size `a` or its product with the weight decay exceeds 1e19: the square of a new weight
+/// could then be infinite. (Without a learning rate, checks a rate of 1, which is above every relative step size.)
+/// `name`: the optimizer, for the error.
 template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if constexpr (requires { h.learning_rate; })
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);

@@ -55,8 +55,8 @@ template <class O = adamw, int steps = 5> struct muon {
     typename O::hyper base{};                    // hyperparameters of `O`
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite, if an update could change a weight of value
-  /// 1 by more than 1e19, or if the Newton-Schulz steps overflow for a singular value of 0.001, 0.002, ..., 1. Also
-  /// throws the errors of the `check` of `O`.
+  /// 1 by more than 1e19, or if the Newton-Schulz steps turn a singular value of 0.001, 0.002, ..., 1 into a number
+  /// whose square is not finite in fp32. Also throws the errors of the `check` of `O`.
   static void check(hyper const& h) {
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
     check_number(name, ".momentum", h.momentum, number_range::below_one);

@@ -15,9 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `load_pretrained`.
 struct pretrained_options {
-  /// Whether the stored tensors must be exactly the model's. If false, a tensor of the model that is not stored keeps
-  /// its values (for example, a new head on a pretrained body), a stored tensor that the model does not have is
-  /// ignored, and the keys of config.json that describe the head are not compared.
+  /// Whether the stored tensors, without those that the model's format ignores, must be exactly the model's. If false,
+  /// a tensor of the model that is not stored keeps its values (for example, a new head on a pretrained body), a stored
+  /// tensor that the model does not have is ignored, and the keys of config.json that describe the head are not
+  /// compared.
   bool strict = true;
 };
 
@@ -35,17 +36,17 @@ struct loaded_weights {
 /// The directory has model.safetensors, or model.safetensors.index.json and the files that it lists; config.json is
 /// optional. Converts F64, F32, BF16 and F16 tensors to the parameters' dtype. `list`: the parameters. `format`: how
 /// files store them. `group`: the ranks that together hold the tensors. Through `ranks`, before the first byte is
-/// written, all ranks agree that every check passed and, for a saved run, that they read the same run. Throws `error`
-/// if the weights file is missing, if a file is damaged, if a tensor has any other dtype or has the wrong shape, if one
-/// of `format.copies` differs from its original, or if config.json lacks a required key or contradicts the model's
-/// configuration. With `options.strict`, also throws if a tensor is missing, or is neither the model's nor matched by
-/// `format.ignored_suffixes`; without `options.strict`, if no tensor is the model's. Call this function within
-/// `agreement::run`.
+/// written, all ranks agree that every check passed, and that they read the same saved run or, for other weights, that
+/// they miss equally many tensors. Throws `error` if the weights file is missing, if a file is damaged, if a tensor of
+/// the model is stored with any other dtype or with the wrong shape, if one of `format.copies` differs from its
+/// original, or if config.json lacks a required key or contradicts the model's configuration. With `options.strict`,
+/// also throws if a tensor is missing, or is neither the model's nor matched by `format.ignored_suffixes`; without
+/// `options.strict`, if no tensor is the model's. Call this function within `agreement::run`.
 [[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
                                              parameter_list const& list, weight_format const& format, arena& memory,
                                              communicator& group, agreement& ranks);
 /// `load_pretrained` within an `agreement` over `world`: throws on all ranks if a check fails on any rank, or if ranks
-/// read different saved runs. Other arguments: as above. Collective.
+/// read different saved runs or miss different numbers of tensors. Other arguments: as above. Collective.
 [[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
                                              parameter_list const& list, weight_format const& format, arena& memory,
                                              communicator& world, communicator& group);

@@ -111,8 +111,9 @@ struct opened_weights {
   io::safetensors_files files{};
 };
 
-/// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest and its configuration, if
-/// these files exist. `strict`: as in `pretrained_options`. `loader`: as in `check_field`.
+/// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest, if this file exists, and
+/// its configuration, if this file exists and `format.configuration` is not empty. `strict`: as in
+/// `pretrained_options`. `loader`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
                                                            weight_format const& format, std::string_view loader) {
   // If a save was interrupted between its two renames, only '.<name>.previous' exists, and the reader finds it.

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Whether a directory has a saved run, intact or damaged (`directory_reader::finds`). Throws `error` on every rank if
-/// only some ranks find one. Collective.
+/// only some ranks find one, or if `finds` throws on any rank. Collective.
 bool found_by_all(communicator& world, std::string const& directory);
 
 } // namespace detail

@@ -62,8 +62,8 @@ void check_field(std::string const& directory, std::string const& field, std::st
 /// the trainer's parameters and arena. `format`: how other programs store the weights. `c` is saved too, and `load_run`
 /// checks it. `group`: the ranks that together hold the tensors. Throws the same `error` on every rank if
 /// `options.max_shard_size` is negative, if two tensors would have the same name in the files, if the directory exists
-/// and belongs to another user, or is neither empty nor saved by this library, or if a file cannot be written.
-/// Collective over `world`.
+/// and belongs to another user, or is neither empty nor saved by this library, or is or contains the working directory,
+/// or if a file cannot be written. Collective over `world`.
 void save_run(std::string const& directory, save_options const& options, parameter_list const& list,
               weight_format const& format, saved_configuration const& c, training_state const& s, arena& memory,
               communicator& world, communicator& group);

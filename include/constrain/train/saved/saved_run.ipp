@@ -128,7 +128,10 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   auto const index = shards.size() > 1 ? weights.index_of(shards, files) : "";
   if (!index.empty()) io::safetensors_index::parse(index, weights_index_file); // throws if it cannot be read back
   auto names = files;
-  names.insert(names.end(), {weights_index_file, configuration_file, detail::optimizer_file, detail::state_file});
+  names.insert(names.end(), {detail::optimizer_file, detail::state_file});
+  // A later save removes all announced files, so a name without a file could be the name of a file of the user.
+  if (!index.empty()) names.push_back(weights_index_file);
+  if (!format.configuration.empty()) names.push_back(configuration_file);
   writer.announce(names);
   for (std::size_t k = 0; k < shards.size(); ++k)
     writer.write(files[k], [&](io::output_file& out) { weights.write(out, shards[k]); });

@@ -27,13 +27,14 @@ public:
   static std::optional<std::int64_t> step_of(std::string const& entry_name);
 
   /// The steps n for which `directory` contains an entry step-<n>, or .step-<n>.previous of an interrupted save (see
-  /// io/directory_replace.hpp), newest first. Empty if `directory` does not exist or is not a directory. Throws `error`
-  /// if it cannot be listed.
+  /// io/directory_replace.hpp), newest first. Empty if `directory` does not exist, is not a directory or is a loop of
+  /// links. Throws `error` if it cannot be listed for any other reason.
   [[gnu::cold]] std::vector<std::int64_t> steps() const;
 
   /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Does nothing if step `last`
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
-  /// another user, was copied or moved here (see io/directory_mark.hpp), or exists only as '.step-<n>.previous'.
+  /// another user, has no valid mark (for example, because it was copied or moved here; see io/directory_mark.hpp), or
+  /// exists only as '.step-<n>.previous'.
   /// Removes, without counting, a saved run that has no manifest: its removal was interrupted. If other files are left
   /// in the directory of a removed run, the directory is renamed to 'step-<n>.kept-<suffix>'. Also removes the
   /// directories that interrupted saves of steps of at most `last` left: temporary ones, and each '.step-<n>.previous'

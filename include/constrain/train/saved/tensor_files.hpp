@@ -15,8 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One tensor of a safetensors file: a parameter, an optimizer state or a setting. For a parameter inside a repeat, the
-/// tensor stacks all iterations or holds one iteration.
+/// One tensor of a safetensors file: a parameter, an optimizer state or a setting. For a parameter inside a repeat, and
+/// for its states, the tensor stacks all iterations or holds one iteration.
 struct file_tensor {
   tensor_info const* info = nullptr;      // the parameter, state or setting, in the arena
   std::int64_t first = 0, iterations = 1; // this tensor holds iterations [first, first + iterations)
@@ -38,8 +38,8 @@ struct file_tensor {
                                                       io::safetensors_files const* saved = nullptr);
 
 /// The tensors of a file with all optimizer states, without their bytes. The states are named "<parameter>.<state>",
-/// for example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>", with another
-/// "setting." in front if a state already has this name. `saved`: as in `weight_tensors`.
+/// for example "token.weight.exp_avg". The settings of the model follow, named "setting.<name>". While an earlier
+/// tensor of the file has the name, another "setting." is put in front. `saved`: as in `weight_tensors`.
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list,
                                                      io::safetensors_files const* saved = nullptr);
 
@@ -61,7 +61,7 @@ public:
   [[gnu::cold]] std::vector<shard> shards(std::size_t maximum_bytes) const;
 
   /// Writes all tensors, or the tensors of one shard, as a safetensors file. Throws `error` if `out` cannot be written,
-  /// or if two of the tensors have the same name.
+  /// if two of the tensors have the same name, or if the format does not allow a name (`io::write_safetensors`).
   void write(io::output_file& out) const { write(out, {0, tensors_.size()}); }
   [[gnu::cold]] void write(io::output_file& out, shard file_shard) const;
 

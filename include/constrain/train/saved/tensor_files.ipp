@@ -32,8 +32,9 @@ struct matrix_stack {
 
 /// Adds the file tensors of the parameter, state or setting `name`. The name in the file is `name`, unless `names`
 /// lists a different name. If the listed name has a '*', a placeholder for the iteration, each iteration becomes a
-/// tensor; otherwise one tensor holds all iterations. `saved`: as in `weight_tensors`. Throws `error` if `names`
-/// transposes a parameter that is not a matrix.
+/// tensor; otherwise one tensor holds all iterations, except in a file of an earlier version, in which a '*' in `name`
+/// is a placeholder too. `saved`: as in `weight_tensors`. Throws `error` if `names` transposes a parameter that is not
+/// a matrix.
 [[gnu::cold]] CONSTRAIN_INLINE void add_file_tensors(std::vector<file_tensor>& tensors, tensor_info const& info,
                                                      std::string name, stored_names names,
                                                      io::safetensors_files const* saved) {
@@ -83,7 +84,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                              concat({list.name(list.states[i].parameter), ".", list.name(list.states[i])}), {}, saved);
   for (int i = 0; i < list.settings_size; ++i) {
     auto name = concat({"setting.", list.name(list.settings[i])});
-    // A state of a parameter in a scope "setting" may already have this name.
+    // A state of a parameter in a scope "setting", or an earlier setting, may already have this name.
     auto const exists = [&] {
       for (auto const& t : tensors)
         if (t.tensor.name == name) return true;
