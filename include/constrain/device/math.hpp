@@ -18,7 +18,8 @@
 /// On CUDA, both types use the CUDA math library, except the float functions whose comments say otherwise. Errors that
 /// are not stated for CUDA devices are the largest errors measured for the host's float versions, with and without
 /// fused multiply-add. exp and sqrt were measured over all floats, and the other functions over all floats of magnitude
-/// 2^-8 to 2^7 and a sample of the remaining floats. The polynomials are minimax fits (Remez) made for this file.
+/// 2^-8 to 2^7 and a sample of the remaining floats. With -ffast-math, errors can be larger, and results for infinity
+/// and NaN are unspecified, except those of `finite`. The polynomials are minimax fits (Remez) made for this file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 namespace libm = constrain::detail::libm;
@@ -65,7 +66,7 @@ CT_VECTORIZED float magnitude(float x) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
 }
 
-/// 2^exponent for exponents in [-126, 127].
+/// 2^exponent for exponents in [-126, 127]; infinity for 128.
 CT_VECTORIZED float power_of_two(std::int32_t exponent) noexcept {
   return std::bit_cast<float>((static_cast<std::uint32_t>(exponent) + 127u) << 23);
 }
@@ -264,7 +265,7 @@ template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real erf(real x) noexce
 #endif
 }
 
-/// The square root, correctly rounded; NaN below 0.
+/// The square root, correctly rounded unless -ffast-math permits an approximation; NaN below 0.
 template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real sqrt(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::sqrt(x);
@@ -287,7 +288,7 @@ template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real fast_sqrt(real x) 
 }
 
 /// a / b. On CUDA devices, the float version has no branches, and an error of 2 ulp (div.full). The other versions are
-/// correctly rounded.
+/// correctly rounded unless -ffast-math permits an approximation.
 template <real_number real>
 CT_VECTORIZED CT_HOST_DEVICE real fast_quotient(real a, std::type_identity_t<real> b) noexcept {
 #if defined(__CUDA_ARCH__)

@@ -19,8 +19,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`).
 /// An integer label is valid unless it is `ignored_label`; a real label is always valid. A row whose first label is
 /// ignored must not contribute to the loss, since `evaluate` and tail::pad pad batches with such rows. An objective
-/// whose labels are the next tokens has the following member. If the model's only input is tokens and each token has
-/// one label, the member makes the trainer refuse labels that equal the inputs:
+/// whose labels are the next tokens has the following member. If the model's only input is tokens, and the only labels
+/// are one class per token, the trainer then accepts `ct::labels::shift`, and refuses valid labels that all equal the
+/// inputs, if two adjacent tokens with valid labels differ:
 ///
 ///     static constexpr bool labels_are_next_tokens = true;
 ///

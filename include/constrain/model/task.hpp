@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The size of a micro-batch, the data of one forward and backward pass.
 struct micro_batch {
   int sequences = 1; // sequences in the micro-batch
-  int tokens = 0;    // tokens of each sequence; 0: the model's context, or 1 if the model has no context and no input
-                     // has one entry per token
+  int tokens = 0;    // tokens of each sequence; 0: the model's context. Without a context, 0 means 1 if no input has
+                     // one entry per token, and is refused otherwise
   int evaluation_sequences = 0; // sequences in a micro-batch of `evaluate`; 0: as many as `sequences`
 };
 
@@ -84,7 +84,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
 
   /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If `batch.tokens` is 0 and the model
   /// has no `context`: 1 if no input has one entry per token, otherwise 0 (an error).
-  static constexpr std::int64_t requested_tokens = [] {
+  static constexpr std::int64_t requested_tokens = []() -> std::int64_t {
     if constexpr (requires { model.context; }) return batch.tokens == 0 ? model.context : batch.tokens;
     bool per_token = false;
     for (auto const& input : inputs) per_token = per_token || input.each == per::token;

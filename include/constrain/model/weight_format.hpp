@@ -15,7 +15,8 @@ class json;
 /// The name of a parameter in files that other programs read and write.
 struct stored_name {
   std::string_view name;   // name in this library, such as "block.mlp.up.weight"
-  std::string_view stored; // name in files; '*': the iteration (from 0) of a repeat, with one tensor per iteration
+  std::string_view stored; // name in files; '*': the iteration (from 0) of a repeat, with one tensor per iteration;
+                           // nested repeats: all iterations are numbered together, in the order in which they run
   bool transposed = false; // whether each matrix is [in, out] in files; in this library it is [out, in]
 };
 
@@ -53,7 +54,9 @@ struct weight_format {
   // write in several forms or leave out. Null: there are no such values. A model_type in `normalized` is compared
   // instead of the model_type in `configuration`.
   std::string (*normalize)(io::json const& configuration) = nullptr;
-  std::string normalized{};                       // the expected result of `normalize` for this model
+  // The values that the result of `normalize` must have for this model. Missing keys, nulls and arrays are not
+  // compared.
+  std::string normalized{};
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
   std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that they copy,
                                                   // and, with `.strict`, if no suffix in `ignored_suffixes` matches

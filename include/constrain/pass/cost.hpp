@@ -24,9 +24,9 @@ struct memory_plan {
                          // for the backward pass, temporaries, inputs and results
   bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
-  bytes offloaded;       // always 0: everything is in the arena, on the device
+  bytes offloaded;       // always 0: all values are in the arena, on the device
   bytes shared;          // bytes that several fields count, such as bytes of a compute copy that a gradient uses later
-  bytes peak;            // size of the arena, the only memory block
+  bytes peak;            // size of the arena, the one allocation that holds all values
 };
 
 /// The work of one run of a program, over all loop iterations. The fields are upper bounds if a loop skips iterations

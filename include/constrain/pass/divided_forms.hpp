@@ -18,8 +18,8 @@ public:
     }
   }
 
-  /// Whether node n needs the full tensor of its input k, but has only one rank's range. The calls of divided layers,
-  /// which read ranges of weights and write activations, do not need the full tensor.
+  /// Whether node n needs the full tensor of its input k, but has only one rank's range. A call that reads a weight and
+  /// writes only activations and scratch counts as a call of a divided layer, which does not need the full tensor.
   constexpr bool needs_full_tensor(node const& n, int k) const {
     int const value = n.inputs[k].value;
     if (!divided_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
@@ -62,7 +62,8 @@ private:
 
 /// Tensor parallelism after differentiation: each call whose input 0 is a divided parameter, or the copy, gradient or
 /// state of one, becomes its op's `divided_form`, if the op has one. Element-wise calls work on each rank's range.
-/// Refused: other calls that need the full tensor.
+/// Refused: other calls that read such a tensor, unless they read a weight and write only activations and scratch, as
+/// the calls of divided layers do.
 constexpr program use_divided_forms(program const& p) {
   detail::divided_values values(p);
   return rewrite(p, [&](builder& out, node const& n, int) {

@@ -74,7 +74,7 @@ constexpr void overwrite_inputs(program& p) {
 
 /// Lets output 0 of a call overwrite an input of the same size that no later node uses, if the op allows this
 /// (`op_info::in_place`). Accumulators, persistent values and views are left out; so are inputs that are loop-carried,
-/// written by the host or read after the run.
+/// computed outside of the innermost loop around the call, written by the host, or read after the run.
 constexpr program in_place(program const& p) {
   program out = p;
   if (p.failure.ok()) detail::overwrite_inputs(out);

@@ -68,8 +68,8 @@ struct nest {
 
 namespace detail {
 
-/// The innermost loop around node i in which each iteration has a separate instance of the value; for a value without
-/// axes, the loop over micro-batches. Returns the root if no such loop is around node i.
+/// The innermost loop around node i over the value's last axis, or over an axis that was split from it; for a value
+/// without axes, the loop over micro-batches. Returns the root if no such loop is around node i.
 constexpr int level_of(program const& p, nest const& loops, value_info const& info, int i) {
   for (int loop = loops.parent[i]; loop != nest::root; loop = loops.parent[loop]) {
     int const axis = p.nodes[loop].axis;

@@ -65,7 +65,8 @@ template <class passes, pass_name predecessor, program const& before> concept co
 /// Runs the passes of policies. `list`: the chosen policies, in the order of their slots.
 template <class list> struct own_passes;
 template <class... policies> struct own_passes<policy_list<policies...>> {
-  /// Whether any of these policies has a pass that follows the library's pass `predecessor`.
+  /// Whether any of these policies has a pass that follows the library's pass `predecessor`. Invalid passes follow
+  /// `built`.
   template <pass_name predecessor> static constexpr bool follow = (detail::follows<policies, predecessor>() || ...);
 
   /// The program `p` after the policies' passes that follow `predecessor`, in the order of the slots.

@@ -31,8 +31,8 @@ public:
     }
   }
 
-  /// Gives padded rows to `v` and to the values that overwrite it in place, if all of them can have padded rows and one
-  /// of them is an operand or result of a GEMM: they become views of a new value.
+  /// Gives padded rows to `v` and to the values that overwrite it in place, if all of them can have padded rows and are
+  /// equal in shape, type and axes, and one is an operand or result of a GEMM: they become views of a new value.
   constexpr void pad(int v) {
     bool possible = true, useful = false;
     for (int w = v; w >= 0; w = next(w)) {
@@ -93,8 +93,9 @@ private:
 /// For devices with tensor cores: pads the rows of activations that are operands or results of GEMMs if the length of a
 /// row is not a multiple of 16 bytes, such as logits of 50257 classes, and if every op that reads or writes them
 /// accepts strided rows. Loop-carried values, accumulators, views and values with views are not padded. The shapes of
-/// the values do not change, and no op reads or writes the padding. A padded value and the values that overwrite it in
-/// place need one more value together; in a program without capacity for it, they are not padded.
+/// the values do not change, and no op reads or writes the padding. A value and the values that overwrite it in place
+/// are padded together, or none of them is, for example if their shapes or types differ. Together, they need one more
+/// value; in a program without capacity for it, they are not padded.
 constexpr program pad_rows(program const& p) {
   program out = p;
   if (p.failure.ok()) detail::row_padding(out).run();

@@ -77,8 +77,8 @@ private:
     int const child = nest_.child(level, i);
     for (int k = 0; k < gathers_.size(); ++k) {
       auto const& g = gathers_[k];
-      // A stacked tensor is gathered once per iteration of the loop. A tensor without axes is gathered for every use,
-      // so that the full tensor is freed between uses.
+      // A stacked tensor is gathered once per iteration of the loop. A tensor without axes is gathered for each call or
+      // inner loop that uses it, so that the full tensor is freed in between.
       if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
           !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is stale
         return k;
@@ -199,7 +199,7 @@ private:
     out_.program.fail({why::program_too_large, n.line, n.called_from, gathers_.capacity, gathers_.capacity + 1});
   }
 
-  /// Replaces the flat operands that node i needs in full, and the gradients that it contributes to, with full tensors.
+  /// Replaces the flat operands that node i needs in full, and the gradients in `contributions_`, with full tensors.
   constexpr void exchange_operands(node& n, int i) {
     auto const& original = in_.nodes[i];
     for (int k = 0; k < n.inputs.size(); ++k)
@@ -227,8 +227,8 @@ private:
       if (layouts_.writes_in_full(in_.nodes[i], j)) keep_shard(n.outputs[j], in_.nodes[i].outputs[j], n.line);
   }
 
-  /// Appends a call that works on shards. Each rank takes its shard of an input that is stored in full; the ranks
-  /// gather the shards of a result that is stored in full.
+  /// Appends a call that works on shards. Each rank takes its shard of an input that is stored in full and has the
+  /// pattern `*` (program/layout.hpp); the ranks gather the shards of a result that is stored in full.
   constexpr void append_on_shards(node n, int i) {
     auto const& original = in_.nodes[i];
     exchange_operands(n, i);
@@ -338,7 +338,7 @@ constexpr program partitioning::run() {
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
 /// and a gradient is reduce-scattered after the body that computes it (stage 1: after all micro-batches). Element-wise
 /// updates work on shards. The loss is all-reduced. Sums add in rank order, except the sums of gradients on CUDA
-/// devices with reduce::fast. Refused: calls whose operands the ranks cannot exchange (pass/refusals.hpp).
+/// devices with reduce::fast. Refused: calls whose operands the ranks cannot exchange, or that use an incomplete sum.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return parallelism.same_data ? p : detail::partitioning(p, parallelism).run();

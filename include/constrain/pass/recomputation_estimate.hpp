@@ -159,7 +159,7 @@ private:
     return false;
   }
 
-  /// The number of items that node i reads, if all earlier nodes are items or kept.
+  /// The number of reads of items by node i, among the items found so far, counted as in `find_readers`.
   constexpr int reads_of(program const& p, int i) const {
     int reads = 0;
     for (auto const& r : p.nodes[i].inputs)

@@ -190,7 +190,7 @@ private:
     return true;
   }
 
-  /// Whether node i is in loops over the axes of the loops around node `forward`, in the same order.
+  /// Whether the outermost loops around node i are over the axes of all loops around node `forward`, in the same order.
   constexpr bool is_in_loops_of(int i, int forward) const {
     int a = nest_.parent[i], b = nest_.parent[forward];
     for (int level = nest_.depth(i) - nest_.depth(forward); level > 0; --level) a = nest_.parent[a];

@@ -35,8 +35,8 @@ constexpr bool is_large_activation(program const& p, ref r, std::int64_t smalles
   return logit_rows(info.shape.rows()) < info.shape.rows() && writer_of(p, r) >= 0;
 }
 
-/// Replaces the head (the node that computes a large value), and the nodes that read this value or a gradient of its
-/// shape, with the row loop, a loop over chunks of rows.
+/// Replaces the head (the node that computes a large value), and the nodes that read this value or another large value
+/// of its shape, such as its gradient, with the row loop, a loop over chunks of rows.
 class row_looping {
 public:
   /// `head`: the node that computes the large value.
@@ -129,8 +129,8 @@ private:
     return writer == written::outside || (writer == written::constant && input_like(n.inputs[k]).value >= 0);
   }
 
-  /// A value from outside the row loop with the type and shape of `constant`. It replaces the loss as the input of
-  /// op::constant_like, so that the constant can be computed before the loop. Empty if there is no such value.
+  /// A value with the type and shape of `constant` that the row loop reads from outside; empty: none. It replaces the
+  /// loss as the input of op::constant_like, so that the constant can be computed before the loop.
   constexpr ref input_like(ref constant) const {
     auto const& constant_info = p_.values[constant.value];
     for (int i = head_; i <= last_; ++i)
@@ -331,8 +331,8 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 /// If all these ops ignore rows without a valid label (`op_info::label_inputs`), and read the labels that the trainer
 /// counts, the loop processes rows with a valid label first: an iteration gathers its rows and scatters their gradients
 /// back. The other rows have the gradient 0. The loop runs only as many iterations as the valid labels of the
-/// micro-batch need, but at least one (`labelled_rows`). If all labels are valid, the rows keep their order, and the
-/// results are the same as without gathering, bit for bit.
+/// micro-batch need, but at least one (`labelled_rows`); in a CUDA graph, all iterations run. If all labels are valid,
+/// the rows keep their order, and the results are the same as without gathering, bit for bit.
 constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) {
   if (!p.failure.ok()) return p;
   for (int i = 0; i < p.nodes.size(); ++i) {

@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// All rules that say which of the library's policies go together, in the order in which they are checked; for
-/// documentation and tests. Trainers do not need this header.
+/// All rules about the library's policies: the rules of each slot, then the rules between slots, in the order in which
+/// they are checked. For documentation and tests; trainers do not need this header.
 inline constexpr auto policy_rules = rules_of(composition_of<>());
 
 } // namespace constrain

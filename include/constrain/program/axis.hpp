@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The rows that each iteration of a loop over rows (pass/row_loop.hpp) works on. The loop reads the rows in the order
 /// of op::valid_first: rows with a valid label come first. Iterations without a valid label do not run, except the one
-/// that begins at row 0. (In a CUDA graph, all iterations run.) The host counts the valid labels of each micro-batch
+/// that begins at row 0. (With launch::graph, all iterations run.) The host counts the valid labels of each micro-batch
 /// when it receives the batch, so that it need not read the count from the device. Memory and cost are planned for all
 /// iterations. If the first row of a loop is not row 0, an earlier node must have written the accumulators to which the
 /// loop adds.

@@ -12,11 +12,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 enum class why {
   nothing,                    // no error
   refused,                    // another error, which `diagnosis::refusal` identifies
-  program_too_large,          // a capacity of the program is exceeded
-  extent_below_one,           // an extent of a value is less than 1
+  program_too_large,          // a capacity of the program or of a pass is exceeded
+  extent_below_one,           // an extent of a value, or of a shape in the options of an op, is less than 1
   tensor_too_large,           // a value has more than `maximum_elements` elements
   value_left_its_repeat,      // a call reads a value of a loop that is not around the call
-  values_of_two_programs,     // a call has inputs from two programs
+  values_of_two_programs,     // a call has inputs from two programs, or a repeat returns a value of another program
   role_is_not_for_parameters, // ct::parameter is given a role that no parameter can have
   parameter_named_twice,      // two parameters have the same name
   too_many_operands,          // a call has more inputs than a node can have

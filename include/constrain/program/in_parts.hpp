@@ -58,7 +58,8 @@ constexpr diagnosis check_parts(value parameter, part_list const& parts, int dim
 /// weights and in files of other programs. Element-wise optimizers ignore parts. An empty `parts` changes nothing. A
 /// second call for the same parameter replaces its parts. Refused: a value that is not a parameter, a dimension that
 /// the parameter does not have, more than eight parts, extents that are below 1 or do not add up to the extent of the
-/// parameter, and more than 16 different lists of parts in a model.
+/// parameter, and more than 16 different lists of parts in a model. With `parallel::tensor`, the lists of one rank's
+/// ranges count too.
 ///
 ///     auto const w = ct::in_parts(ct::parameter(x, "qkv", ct::shape(12, 8), ct::role::weight), {8, 2, 2});
 constexpr value in_parts(value parameter, part_list parts, int dimension = 0, int line = __builtin_LINE()) {

@@ -25,7 +25,7 @@ struct node {
   fixed_vector<ref, maximum_outputs> outputs; // of a call: the values it writes, in the kernel's order
   constrain::attributes attributes;           // of a call: constant options of the op
   int random_key = 0;                         // of a call: random key, shared by gradient and recomputation; 0: none
-  int line = 0;                               // source line of the call or, in an update, of the parameter; 0: none
+  int line = 0;                               // source line of the call or, in calls of passes, of a value; 0: none
   int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
   // whether `differentiate`, `rematerialize` or `sum_parts_together` appended the node
   bool backward = false;

@@ -53,10 +53,12 @@ struct step {
   // terms whose sum is the index of the current iteration, counted over all loops around the call except the loop over
   // micro-batches
   index_terms iteration;
-  unsigned accumulates = 0; // bit j: output j accumulates; `call::add_to(j)` is false only at the first write in a run
-  unsigned adds = 0;        // bit j: an earlier step has written output j, so this step always adds
+  // bit j: output j accumulates; `call::add_to(j)` is false only at the first write to an instance of the output in a
+  // run
+  unsigned accumulates = 0;
+  unsigned adds = 0; // bit j: an earlier step has written output j, so this step always adds
   // per output j: the loops around the call over which output j accumulates, each given by the index of the step that
-  // begins the loop; at the first write in a run, all of these loops are in their first iteration
+  // begins the loop; at the first write to an instance, all of these loops are in their first iteration
   fixed_vector<int, axis_list::capacity> first[node::maximum_outputs];
   int source = 0; // index of the node in the program, for messages
 

@@ -20,7 +20,7 @@ public:
   constexpr constrain::shape shape() const { return info().shape; }
   /// Type of an element.
   constexpr dtype type() const { return info().type; }
-  /// The innermost extent; 1 for a scalar.
+  /// The innermost extent, which must fit into an int; 1 for a scalar.
   constexpr int features() const { return static_cast<int>(shape().features()); }
   /// Whether the value is not empty.
   constexpr explicit operator bool() const { return static_cast<bool>(where_); }

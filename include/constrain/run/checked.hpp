@@ -16,7 +16,7 @@ struct checked_value {
   axis_list axes;                     // axes along which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
-  bool covers_all_iterations = false; // all instances share one tag: one call writes them, or iterations are summed
+  bool covers_all_iterations = false; // all instances share one tag, as in a compute copy or a value that `accumulates`
   bool scaled = false;                // the loss scale (precision::fp16) multiplies the value; the value may overflow
 };
 

@@ -6,7 +6,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A CUDA graph: kernel launches on a stream, captured once and replayed with one launch.
+/// A CUDA graph: kernels, copies and memsets on a stream, captured once and replayed with one launch.
 class cuda_graph {
 public:
   cuda_graph() = default;
@@ -22,7 +22,7 @@ public:
   /// Whether a graph has been captured.
   bool captured() const { return executable_ != nullptr; }
 
-  /// Captures the kernels that `f()` launches on `stream`, without running them. Call this only if no graph has been
+  /// Captures the work that `f()` enqueues on `stream`, without running it. Call this only if no graph has been
   /// captured. Throws `error` if CUDA reports an error, and what `f` throws; then there is still no graph.
   template <class function> void capture(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};

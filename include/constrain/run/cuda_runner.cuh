@@ -31,11 +31,11 @@ public:
   using device = cuda<architecture>;
 
   /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share; the step
-  /// parameters are stored just before them. If `scratch` is not 0, `size` - `scratch` must be a multiple of
-  /// `device::alignment`. `index`: device index; -1: the host thread's current device. `stream`: a cudaStream_t of that
-  /// device, which must outlive the runner; null: the runner makes one. Throws `error` if the device does not exist, if
-  /// the executable has no code for it, if the memory cannot be allocated, if `stream` is cudaStreamLegacy with
-  /// `graph`, and as `cuda_stream` and `cuda_context` do.
+  /// parameters are in the `device::parameter_bytes` bytes before them, so `size` - `scratch` must be at least this
+  /// number; it must also be a multiple of `device::alignment`. `index`: device index; -1: the host thread's current
+  /// device. `stream`: a cudaStream_t of that device, which must outlive the runner; null: the runner makes one. Throws
+  /// `error` if the device does not exist, if the executable has no code for it, if the memory cannot be allocated, if
+  /// `stream` is cudaStreamLegacy with `graph`, and as `cuda_stream` and `cuda_context` do.
   runner(bytes size, std::int64_t scratch, int index = -1, void* stream = nullptr)
       : runner(size, scratch, current_device(cuda_device(index)), static_cast<cudaStream_t>(stream)) {}
 

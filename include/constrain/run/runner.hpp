@@ -14,8 +14,9 @@ template <class device, bool graph> class runner;
 /// The runner for the CPU.
 template <> class runner<cpu, false> {
 public:
-  /// `size`: bytes of the arena. The arena's last `scratch` bytes are the scratch memory that all plans share. Throws
-  /// `error` if the memory cannot be allocated.
+  /// `size`: bytes of the arena. The arena's last `scratch` bytes are the scratch memory that all plans share. If
+  /// `scratch` is not 0, `size` - `scratch` must be a multiple of `cpu::alignment`. Throws `error` if the memory cannot
+  /// be allocated.
   runner(bytes size, std::int64_t scratch) : arena_(size), scratch_(arena_.data() + size.count() - scratch) {}
 
   /// The memory that the plans work on.

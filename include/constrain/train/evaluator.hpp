@@ -15,6 +15,8 @@
 #include "constrain/train/step_ticket.hpp"
 #include "constrain/train/training_state.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

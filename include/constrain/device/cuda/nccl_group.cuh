@@ -49,13 +49,14 @@ inline void sleep_between_polls() { std::this_thread::sleep_for(std::chrono::mic
 /// A group of ranks with one CUDA device each, connected by NCCL (an `ncclComm_t`). Collective calls are enqueued on a
 /// stream: all ranks must enqueue the same calls in the same order. A collective call does not wait for the stream:
 /// NCCL is in its non-blocking mode, and the host polls until NCCL has accepted the call. After a failure, or a wait
-/// for other ranks that is longer than the deadline, all later collective calls throw `error`.
+/// for other ranks that is longer than the deadline, all later collective calls throw `error`, except an all-gather of
+/// 0 elements per rank.
 class nccl_group {
 public:
   /// Connects the current devices of `ranks`, at least 2 ranks. The devices must be different, and must not be reset
   /// before the group ends. `deadline`: seconds that this rank waits for the others. Throws `error` on all ranks if
-  /// rank 0 cannot make the unique id, and on this rank if NCCL fails or another rank does not connect before the
-  /// deadline. Collective.
+  /// rank 0 cannot make the unique id, and on this rank if NCCL or the communication fails, or if another rank does not
+  /// connect before the deadline. Collective.
   nccl_group(communicator& ranks, double deadline) : rank_(ranks.rank()), size_(ranks.size()), deadline_(deadline) {
     std::vector<detail::unique_id> ids(static_cast<std::size_t>(size_));
     agreed(ranks, joint_call::construction, [&] {
@@ -165,7 +166,8 @@ public:
     });
   }
 
-  /// Whether a call or a wait of this group has failed, or `abort` was called.
+  /// Whether a call or a wait of this group has failed, `abort` was called before `disconnect` succeeded, or
+  /// `disconnect` was called during stack unwinding.
   bool has_failed() const { return failed_; }
   /// Throws `error` if NCCL has found a failure of a rank or a connection, or if the group has failed before.
   void check_health() {

@@ -72,7 +72,7 @@ __device__ inline void store_two_words(std::uint32_t const (&from)[2], void* to)
 
 } // namespace detail
 
-/// The number of elements of a pack in a kernel that accesses arrays of the types `T`: those in 16 bytes of the widest.
+/// The number of elements of a pack in a kernel that accesses arrays of the types `T`: 16 bytes of the widest type.
 /// Then a warp accesses contiguous memory in every array. With more elements, a lane would access the widest type in
 /// several parts, and each access of the warp would touch the sectors of all parts.
 template <class... T> inline constexpr int pack_of = 16 / static_cast<int>(std::max({sizeof(T)...}));

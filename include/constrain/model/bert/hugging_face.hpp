@@ -45,12 +45,12 @@ template <> struct weight_format_of<bert> {
       {"head_norm.bias", "cls.predictions.transform.LayerNorm.bias"},
       {"token.bias", "cls.predictions.bias"},
   };
-  /// Published checkpoints, such as bert-base-uncased, use the names of Google's code.
+  /// Some published checkpoints, such as bert-base-uncased, have the suffixes of Google's code.
   static constexpr other_suffix other_suffixes[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
                                                     {"LayerNorm.bias", "LayerNorm.beta"}};
   /// Suffixes of the names of tensors that the model does not need. The first suffix is for every model; the others are
   /// for masked language modeling: copies of tied tensors, and the pooler and the head of next-sentence prediction,
-  /// which published checkpoints have.
+  /// which many published checkpoints have.
   static constexpr std::string_view ignored_suffixes[] = {
       ".position_ids",     "cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "pooler.dense.weight",
       "pooler.dense.bias", "cls.seq_relationship.weight",    "cls.seq_relationship.bias"};

@@ -30,7 +30,7 @@ template <> struct weight_format_of<gpt2> {
       {"norm.bias", "transformer.ln_f.bias"},
   };
   /// Suffixes of the names of tensors that the model does not need: the head, which is the token embedding, and the
-  /// causal masks that old versions of Transformers stored.
+  /// buffers of the causal mask that old versions of Transformers stored.
   static constexpr std::string_view ignored_suffixes[] = {"lm_head.weight", ".attn.bias", ".attn.masked_bias"};
 
   /// The head, which is the token embedding.

@@ -9,7 +9,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The weights of Hugging Face Transformers' LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and
-/// Qwen3ForCausalLM: every parameter of a block is one tensor per block, and a tied head is not stored.
+/// Qwen3ForCausalLM: every parameter of a block is one tensor per block, and a tied head is not written.
 template <> struct weight_format_of<llama> {
   /// For each parameter that a model can have: its name in this library, and its name in files.
   static constexpr stored_name names[] = {
@@ -51,7 +51,8 @@ template <> struct weight_format_of<llama> {
   [[gnu::cold]] static weight_format make(llama const& m);
   /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows and a
   /// tied head, in the same form for both versions; see `weight_format::normalize`. A missing key has Transformers'
-  /// default. A Mistral without a sliding window is a Llama. Throws `error` if one of these values has the wrong type.
+  /// default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. A Mistral without a
+  /// sliding window is a Llama. Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

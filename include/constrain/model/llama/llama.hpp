@@ -22,13 +22,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// has dropout. The default sizes are Llama 3.2 1B's.
 struct llama {
   int layers = 16;         // transformer blocks
-  int heads = 32;          // query heads
+  int heads = 32;          // query heads; without `head_width`, their number must divide the width
   int key_value_heads = 8; // key-value heads; their number must divide `heads`; 0: as many as `heads`
   int width = 2048;        // features of a token
   int hidden = 8192;       // features inside the feed-forward layer
   int vocabulary = 128256; // number of token ids: 0 to vocabulary - 1
   int context = 131072;    // maximum tokens of a sequence
-  int head_width = 0;      // features of a head; 0: width / heads
+  int head_width = 0;      // features of a head, an even number; 0: width / heads, which must be even too
   double epsilon = 1e-5;   // added to the mean square in RMS normalization
   bool tied = true;        // whether the output layer, the head, has the token embedding's weight
   bool biases = false;     // whether queries, keys and values have biases, as in Qwen2

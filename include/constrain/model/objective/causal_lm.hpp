@@ -7,9 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Refuses logits that do not have one row for each entry of the model's inputs per token, [sequences, tokens].
-/// `refusal`: the error if the model has such inputs; its numbers are the numbers of dimensions or, if the logits have
-/// three, the numbers of sequences or tokens.
+/// Refuses a model without an input per token, and logits that do not have one row for each entry of such an input,
+/// [sequences, tokens]. `refusal`: the error for such logits; its numbers are the numbers of dimensions or, if the
+/// logits have three, the numbers of sequences or tokens.
 template <template <diagnosis> class refusal> constexpr void needs_per_token(program& p, shape const& logits) {
   shape tokens;
   for (auto const& port : p.ports)

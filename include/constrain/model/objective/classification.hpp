@@ -6,8 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Classification of sequences: the mean cross-entropy of one class per sequence, from logits [sequences, classes] and
-/// labels [sequences] (i32: the class, or `ignored_label`). Refused: token ids as logits.
+/// Classification: the mean cross-entropy of one class per row of logits, from logits [..., classes] and labels [...]
+/// (i32: the class, or `ignored_label`). To classify sequences, the logits are [sequences, classes]; to classify
+/// tokens, [sequences, tokens, classes]. Refused: token ids as logits.
 struct classification {
   using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
 
@@ -15,7 +16,7 @@ struct classification {
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
 };
 
-/// Classification with label smoothing or z-loss in training; `evaluate` computes the plain cross-entropy. Refused:
+/// `classification` with label smoothing or z-loss in training; `evaluate` computes the plain cross-entropy. Refused:
 /// token ids as logits, and an option out of range.
 template <cross_entropy_options options> struct classification_with {
   using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity

@@ -7,10 +7,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// For class c, y[0, c] (+)= the number of rows whose label and prediction are both c, y[1, c] (+)= the number of rows
 /// whose prediction is c, and y[2, c] (+)= the number of rows whose label is c. The prediction is the argmax of the
-/// logits; of equal logits, the first; of logits that are all NaN, none. Rows with the label `ignored_label` do not
-/// count. logits [..., classes], labels [...] (i32) -> [3, classes], fp64. (+)=: the first write in a run of the
-/// program overwrites the output; later writes add to it. Output 1 is scratch, [rows], i32: the prediction of each row,
-/// or the number of classes if there is none; -1 for an ignored row. Only the program of `evaluate` contains this op.
+/// logits that are not NaN; of equal logits, the first. If all logits are NaN, there is no prediction. Rows with the
+/// label `ignored_label` do not count. logits [..., classes], labels [...] (i32) -> [3, classes], fp64. (+)=: the first
+/// write in a run of the program overwrites the output; later writes add to it. Output 1 is scratch, [rows], i32: the
+/// prediction of each row, or the number of classes if there is none; -1 for an ignored row. Only the program of
+/// `evaluate` contains this op.
 struct class_counts {
   static constexpr char const* name = "class_counts";
   static constexpr unsigned accumulating = 0b1;

@@ -46,8 +46,8 @@ template <class architecture> struct kernel<op::local_shard, cuda<architecture>>
 
 namespace detail {
 
-/// Loop body of `sum_in_rank_order`: iteration i handles n elements, from element n * i on. If n > 1, the arrays must
-/// be aligned (are_aligned), and n must divide `stride`.
+/// Loop body of `sum_in_rank_order`: iteration i handles n elements, from element n * i on; the last may handle fewer.
+/// If n > 1, the arrays must be aligned (are_aligned), and n must divide `stride`.
 template <int n, class stored> struct rank_order_packs {
   stored const *local, *parts;
   std::int64_t stride, count;

@@ -124,8 +124,8 @@ template <class architecture> struct kernel<op::dropout, cuda<architecture>> {
   }
 };
 
-/// The argument `f` of `sum_columns` that computes and stores n consecutive elements of dx = dropout(dy), and returns
-/// the rounded elements for the sums.
+/// The argument `f` of `sum_columns` that computes and stores n consecutive elements of dx = dropout(dy), and passes
+/// the rounded elements on to the sums.
 template <int n, class stored> struct dropout_packs {
   dropout_argument<stored> argument;
   stored const* dy;

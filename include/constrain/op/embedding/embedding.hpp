@@ -69,7 +69,7 @@ struct embedding_options {
 /// width]. For a head with tied weights, pass the same table to `linear`. Refused: a table that holds token ids or does
 /// not have two dimensions, and tokens that are not i32 or have four dimensions.
 constexpr value embedding(value table, value tokens, int line = __builtin_LINE()) {
-  // The trainer checks the ids of an input against the smallest table in which they are looked up.
+  // Trainers and inference objects check the ids of an input against the smallest table in which they are looked up.
   if (table.shape().rank == 2) tokens.owner().program.limit(tokens.where(), table.shape().extent[0]);
   return emit<op::embedding>({table, tokens}, {}, line);
 }

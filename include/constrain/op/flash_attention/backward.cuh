@@ -38,8 +38,8 @@ struct flash_iterations {
   }
 };
 
-/// A block's work: the gradients of one outer tile, of queries (dq) or, if `of_keys`, of keys (dk and dv). The block
-/// loads the keys or, if `of_keys`, the queries in inner tiles.
+/// A block's work: one chunk of columns (flash_chunks) of the gradients of one outer tile, of queries (dq) or, if
+/// `of_keys`, of keys (dk and dv). The block loads the keys or, if `of_keys`, the queries in inner tiles.
 template <bool of_keys, class stored, class accumulate, int width> class flash_gradient_block {
   using tiling = flash_tiling<stored, width>;
   static constexpr int warp_rows = tiling::warp_rows, columns = tiling::inner_rows, part_rows = tiling::part_rows;

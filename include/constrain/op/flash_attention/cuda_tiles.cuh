@@ -137,8 +137,9 @@ __device__ void for_each_masked(strip<real, rows, columns>& x, attention_mask<in
 }
 
 /// Launches `kernel` with a block for each chunk of each tile of each head: blockIdx is {sequence * heads + head, tile,
-/// chunk}. A block computes `rows` rows and `width` columns of a head. `heads`: number of heads of a sequence whose
-/// results the kernel computes: the query heads, or for dk and dv the key-value heads.
+/// chunk}, where a kernel may count the tiles from the last one. A block computes `rows` rows and `width` columns of a
+/// head. `heads`: number of heads of a sequence whose results the kernel computes: the query heads, or, for dk and dv,
+/// the key-value heads.
 template <int rows, int width, class... parameters>
 void flash_launch(cuda_context& context, attention_heads const& h, std::int64_t heads, void (*kernel)(parameters...),
                   std::type_identity_t<parameters>... arguments) {

@@ -74,10 +74,11 @@ struct focal_loss {
 /// -(1 - p)^gamma log p over the valid labels (not `ignored_label`) of the batch, divided by the number of valid labels
 /// in the objective's first label array (`inverse_label_count`). Here p is softmax(logits)[label]. If `labels` is the
 /// first label array, the loss is the mean over the valid labels. As in `cross_entropy`, the valid labels are counted
-/// over the whole batch in a step, and over each micro-batch in an evaluation. With a gamma above 0, well-classified
-/// rows have less weight than in `cross_entropy`. Shapes: logits [..., classes], labels [...]. Labels are i32, in
-/// [0, classes) or `ignored_label`. Refused: token ids as logits, labels that are not i32 or not of shape [...], and a
-/// gamma that is negative or not finite.
+/// over the whole batch in a step, and over each micro-batch in an evaluation. A step without a valid label throws
+/// `error`; an evaluation skips micro-batches without one. With a gamma above 0, well-classified rows have less weight
+/// than in `cross_entropy`. Shapes: logits [..., classes], labels [...]. Labels are i32, in [0, classes) or
+/// `ignored_label`. Refused: token ids as logits, labels that are not i32 or not of shape [...], and a gamma that is
+/// negative or not finite.
 constexpr value focal_loss(value logits, value labels, focal_loss_options options = {}, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::focal_loss>({logits, labels, inverse_label_count(labels)}, options, line);

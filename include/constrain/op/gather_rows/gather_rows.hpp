@@ -6,7 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// The gradient of op::gather_rows: row rows[i] of dx is row i of dy; the other rows of dx are 0. If dx is an
 /// accumulator, the first write in a run of the program overwrites all of dx, and later writes add only to the rows in
-/// `rows`. dy [n] or [n, width], rows [n] (i32, distinct) -> dx. The pass `loop_over_rows` also inserts this op.
+/// `rows`. dy [n] or [n, width], rows [n] (i32, in [0, m), distinct) -> dx [m] or [m, width], in the shape
+/// `options::to`, which may split m into several dimensions. The pass `loop_over_rows` also inserts this op.
 struct scatter_rows {
   struct options {
     shape to; // shape of dx

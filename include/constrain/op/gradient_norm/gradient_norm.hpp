@@ -68,7 +68,8 @@ struct tensor_norm_squared {
 /// squares[index] = the squared norm of one gradient. squares is [number of gradients], fp64; the first op that writes
 /// to it in a run of the program sets its other elements to 0. A gradient is a stack of tensors, one per iteration of
 /// the loops that its parameter is stacked over. The squares are summed in chunks of `norm_chunk` elements, the chunks'
-/// sums are added up per tensor, and the tensors' sums give the squared norm. The order is fixed.
+/// sums are added up per tensor, and the tensors' sums give the squared norm. The order is fixed. With
+/// `optimizer::in_backward`, each call works on one tensor of the stack, and its output is [1].
 struct gradient_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";
@@ -114,7 +115,9 @@ struct gradient_norm_squared {
 /// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If the norm is finite but
 /// scale is not finite in fp32, the norm is set to infinity and scale to 0, so the update is skipped too. With the loss
 /// scale (a scalar) as input 2, the norm is divided by the loss scale before scale is computed from it, so it is the
-/// norm of the unscaled gradients; scale is then divided by the loss scale too, so it also unscales the gradients.
+/// norm of the unscaled gradients; scale is then divided by the loss scale too, so it also unscales the gradients. With
+/// `optimizer::in_backward`, the only input is the squared norms, and scale is not used: each tensor has already been
+/// updated with its own scale (op::tensor_scale).
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 

@@ -19,8 +19,9 @@ template <class stored, class accumulate> struct layer_norm_arrays {
   stored *sum, *y;
   accumulate *mean, *rstd;
 };
-/// The addend of layer_norm_kernel: none (`no_addend`), b (`plain_addend`), or b after dropout (`dropout_argument`,
-/// which has the interface of `plain_addend`). The kernel normalizes a plus the addend.
+/// The addend of layer_norm_kernel: none (`no_addend`), b (`plain_addend`), or b after dropout (`dropout_argument`). A
+/// `dropout_argument` has the members of `plain_addend`, except that `apply` is a member of the object that its
+/// `thread_state` returns. The kernel normalizes a plus the addend.
 struct no_addend {};
 struct plain_addend {
   /// The object that one thread applies to its elements of b.
@@ -125,7 +126,7 @@ __device__ void add_norm_columns(stored const* dy, stored const* x, accumulate c
 
 // y = layer_norm(x), and the mean and rstd of each row; one warp per row, n elements per access. If `addend` is
 // `no_addend`, x = a; otherwise, x = a + addend(b), rounded, and the kernel also stores x in `sum`. The warp holds the
-// row in registers (held_row), or, if `packs_per_lane` is 0, reads it again from a cache.
+// row in registers (held_row), or, if `packs_per_lane` is 0, reads it again, usually from a cache.
 template <int n, int packs_per_lane, class addend, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads)
     layer_norm_kernel(detail::layer_norm_arrays<stored, accumulate> arrays, addend argument, std::int64_t rows,
@@ -155,8 +156,9 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 // dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus dresidual if `adds`, and partial sums of dweight and dbias.
 // A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each column, and dx, which
-// may overwrite dy or dresidual. The later passes usually find the rows in a cache. n: elements per access. Rows that
-// fit into registers have another kernel (held_gradient.cuh).
+// may overwrite dy or dresidual. The later passes usually find the rows in a cache. n: elements per access; the second
+// pass accesses at most two. If the arrays take packs, rows of up to 1024 elements have another kernel, except in fp64
+// (held_gradient.cuh).
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
     layer_norm_gradient_kernel(detail::layer_norm_gradient_arrays<stored, accumulate> arrays, row_partition rows,
@@ -213,9 +215,9 @@ static __global__ void __launch_bounds__(cuda_threads, 2)
 
 namespace detail {
 
-/// Launches layer_norm_kernel with `arrays` and the addend `argument`. If weight, bias and every row of a, b, sum and y
-/// begin at multiples of 16 bytes, and the addend takes packs, the kernel accesses packs, and, except in fp64, holds
-/// rows of up to 2048 elements (64 per lane) in registers.
+/// Launches layer_norm_kernel with `arrays` and the addend `argument`. If a, b, weight, bias, sum and y take packs
+/// (`takes_packs`), and the addend does too, the kernel accesses packs, and, except in fp64, holds rows of up to 2048
+/// elements (64 per lane) in registers.
 template <class addend, class stored, class accumulate>
 void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& arrays, addend const& argument,
                     tensor<stored> y, double epsilon) {

@@ -62,7 +62,7 @@ template <class device>
 round_stochastically_elements stochastic_rounding(device, call_of<op::round_stochastically> const& c,
                                                   tensor<float const> x, tensor<double const> norm_and_scale,
                                                   tensor<bfloat16> y) {
-  constexpr int first_key = 0x800000; // the random keys of dropout nodes are lower
+  constexpr int first_key = 0x800000; // the random keys of nodes are lower
   // x is one shard of a range of `range_elements` elements, or the full range.
   auto const shard_elements = x.shape().elements(), range_elements = c.options.elements;
   auto const shard_begin = shard_elements == range_elements ? 0 : c.parameters.zero->rank() * shard_elements;

@@ -53,7 +53,7 @@ struct quantized_lanes {
   static constexpr int n = 4;        // elements of a pack: 16 bytes in fp32, 4 bytes of codes
   static constexpr int packs = per_lane / n;
   int count;     // elements of the quantization block, at most 256
-  bool in_packs; // whether a pack is one access; then `count` must be 256
+  bool in_packs; // whether `load` and `store` access packs instead of single elements; then `count` must be 256
 
   /// The index, in the quantization block, of the first element of this lane's pack k.
   __device__ static int index(int k) { return (static_cast<int>(threadIdx.x % 32) + 32 * k) * n; }

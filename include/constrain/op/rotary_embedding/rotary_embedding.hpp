@@ -128,7 +128,7 @@ struct rotary_embedding {
     cost.flops = 3.0 * static_cast<double>(in[0].shape.elements());
     return cost;
   }
-  /// Each rank rotates full heads. Returns false if the heads cannot be divided evenly over the ranks.
+  /// Each rank rotates full heads. Returns false if the heads of a part of x cannot be divided evenly over the ranks.
   static constexpr bool divide(options const& o, division& d) {
     for (auto const extent : d.parts.extents)
       if (extent % (std::int64_t{d.ranks} * o.head_width) != 0) return false;

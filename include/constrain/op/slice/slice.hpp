@@ -101,8 +101,8 @@ struct slice {
 
 namespace detail {
 
-/// Refuses a value that holds integers, such as token ids, positions or integer labels. The trainer checks the integers
-/// of an input against the tables that they index, but it does not follow integers through other ops.
+/// Refuses a value of type i32: token ids, positions or integer labels. The trainer checks the integers of an input
+/// against the tables that they index, but it does not follow integers through other ops.
 constexpr void refuse_ids(value x, int line) {
   if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::integers_instead_of_floats>(line));
 }
@@ -112,7 +112,7 @@ constexpr void refuse_ids(value x, int line) {
 /// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). Where possible, the
 /// result is a view of x, not a copy (pass/slice_views.hpp). A model must not slice the dimension that indexes
 /// sequences, since `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent
-/// below 1, indices that x does not have, and token ids.
+/// below 1, indices that x does not have, and i32 values, such as token ids.
 constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::slice>({x}, {.dimension = dimension, .begin = begin, .extent = extent}, line);
