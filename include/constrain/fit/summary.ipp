@@ -88,7 +88,10 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
   add_fact("parameters", grouped(t.parameter_count)), add_fact("steps", grouped(r.steps.count()));
   add_fact("tokens a step", grouped(t.batch_tokens * t.data_ranks)), add_fact("loss of the last step", number(r.loss));
   if (r.validation) add_fact("validation loss", number(r.validation->loss));
-  if (r.validation && t.counts_correct) add_fact("perplexity", number(r.validation->perplexity));
+  if (r.validation && t.counts_correct) {
+    add_fact("perplexity", number(r.validation->perplexity));
+    add_fact("validation accuracy", number(r.validation->accuracy));
+  }
   for (auto const& m : last_metrics(t, r)) add_fact(("validation " + m.name).c_str(), number(m.value));
   if (math::finite(t.state.best_validation_loss))
     add_fact("lowest validation loss", number(t.state.best_validation_loss));

@@ -46,7 +46,7 @@ private:
 /// `path.c_str()`. Throws `error` if the path contains a NUL byte, at which the system would truncate the path.
 [[gnu::cold]] char const* system_path(std::string const& path);
 
-/// Writes all of `bytes` at the position of `file`; continues after an interrupted or partial write. On failure,
+/// Writes all of `bytes` at the file offset of `file`; continues after an interrupted or partial write. On failure,
 /// returns false and sets `errno`; some of the bytes may have been written.
 bool write_all(descriptor const& file, std::string_view bytes);
 

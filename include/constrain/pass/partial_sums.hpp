@@ -50,9 +50,9 @@ public:
     sum.use = i;
   }
 
-  /// Moves the reduction of a gradient to the node of an earlier reduction, if all contributions to the gradient before
-  /// its first use precede that node, and the node is outside of all loops. As a result, the collectives follow one
-  /// another. Call this function after the last node.
+  /// Moves the reduction of a gradient forward, to the node before which another sum is reduced, if all contributions
+  /// to the gradient before its first use precede that node, and the node is outside of all loops. As a result, the
+  /// collectives follow one another. Call this function after the last node.
   constexpr void reduce_together() {
     for (auto& sum : sums_)
       for (auto const& candidate : sums_) {

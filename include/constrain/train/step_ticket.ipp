@@ -33,7 +33,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE step_result const& detail::open_step::wait() {
   if (results_ == nullptr) return result_;
   auto const* const results = results_->wait();
-  // `results` holds the copies in this order, each padded; of `norm_and_scale`, only the norm is copied.
+  // `results` holds copies of the norm (without the scale), the loss and the gradient squares, in this order, each
+  // padded.
   step_outputs copies = outputs_;
   copies.norm_and_scale.offset = 0;
   copies.loss.offset = padded_bytes(outputs_.norm_and_scale, 1);

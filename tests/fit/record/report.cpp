@@ -228,6 +228,14 @@ TEST_CASE("one's own metrics have charts") {
   CHECK(page.find("<title>bits &lt;i&gt;</title>") != std::string::npos);
 }
 
+TEST_CASE("the accuracy of the validation set has a chart") {
+  auto steps = run(falls, falls);
+  steps[9].accuracy = 0.5, steps[19].accuracy = 0.75;
+  auto const page = ct::report({}, steps);
+  CHECK(count(page, "<svg") == 5);
+  CHECK(count(page, "<title>validation accuracy</title>") == 1);
+}
+
 TEST_CASE("a report holds everything and loads nothing") {
   auto steps = run(falls, falls);
   steps[49].saved = true;

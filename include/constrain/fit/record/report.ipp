@@ -65,17 +65,17 @@ td.bar { width: 40%; } td.bar i { display: block; height: .7rem; background: var
 }
 
 /// One chart per metric in the member `member` (validation_metrics, metrics or settings), in the order in which the
-/// metrics first appear in `steps`. `constants`: whether to draw metrics that never change. `legend`: the name of the
-/// line. `marks`: as in `line_chart`.
+/// metrics first appear in `steps`. `constants`: whether to draw metrics that never change. `marks`: as in
+/// `line_chart`.
 [[gnu::cold]] CONSTRAIN_INLINE std::string metric_charts(std::span<step_record const> steps,
-                                                         std::vector<metric> step_record::*member, char const* legend,
-                                                         bool constants, std::vector<chart_mark> const& marks) {
+                                                         std::vector<metric> step_record::*member, bool constants,
+                                                         std::vector<chart_mark> const& marks) {
   std::vector<std::pair<std::string, chart_line>> metrics;
   for (auto const& r : steps)
     for (auto const& m : r.*member) {
       std::size_t i = 0;
       while (i < metrics.size() && metrics[i].first != m.name) ++i;
-      if (i == metrics.size()) metrics.push_back({m.name, {legend, "a"}});
+      if (i == metrics.size()) metrics.push_back({m.name, {"", "a"}}); // a single line has no legend
       metrics[i].second.points.push_back({static_cast<double>(r.step), m.value});
     }
   std::string charts;
@@ -94,7 +94,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string report(report_head const& head, std::span<step_record const> steps) {
   chart_line training{"training", "a"}, validation{"validation", "b"}, norm{"norm", "a"}, rate{"rate", "a"};
-  chart_line tokens{"tokens", "a"}, labels{"valid labels", "b"};
+  chart_line tokens{"tokens", "a"}, labels{"valid labels", "b"}, accuracy{"accuracy", "a"};
   std::vector<chart_mark> marks;
   for (auto const& r : steps) {
     auto const x = static_cast<double>(r.step);
@@ -102,6 +102,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     rate.points.push_back({x, r.learning_rate}), tokens.points.push_back({x, r.tokens_per_second});
     if (r.labels_per_second > 0) labels.points.push_back({x, r.labels_per_second});
     if (r.validation_loss) validation.points.push_back({x, *r.validation_loss});
+    if (r.accuracy) accuracy.points.push_back({x, *r.accuracy});
     if (r.saved) marks.push_back({x, "saved"});
     if (r.resumed) marks.push_back({x, "resumed"});
   }
@@ -117,9 +118,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   page += concat({line_chart("loss", {training, validation}, marks), line_chart("learning rate", {rate}, marks)});
   page +=
       concat({line_chart("gradient norm", {norm}, marks), line_chart("tokens per second", {tokens, labels}, marks)});
-  page += detail::metric_charts(steps, &step_record::validation_metrics, "validation", true, marks);
-  page += detail::metric_charts(steps, &step_record::metrics, "metric", true, marks);
-  page += detail::metric_charts(steps, &step_record::settings, "setting", false, marks);
+  page += line_chart("validation accuracy", {accuracy}, marks);
+  page += detail::metric_charts(steps, &step_record::validation_metrics, true, marks);
+  page += detail::metric_charts(steps, &step_record::metrics, true, marks);
+  page += detail::metric_charts(steps, &step_record::settings, false, marks);
   page +=
       concat({"</div>\n<p class=\"note\">x axis: step. Tokens per second: the mean since the run began or was resumed. "
               "Dotted: saved; dashed: resumed.</p>\n<h2>Memory plan</h2>\n<table>\n",

@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The index of the largest of `count` values; of equal values, the first. NaN is smaller than all numbers. `count` if
-/// all values are NaN.
+/// The index of the largest of `count` values; of equal values, the first. NaN counts as smaller than every number.
+/// `count` if all values are NaN.
 template <class stored> std::int64_t argmax(stored const* x, std::int64_t count) {
   std::int64_t best = count;
   for (std::int64_t i = 0; i < count; ++i)

@@ -7,9 +7,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The index of the largest logit of the block's row; of equal logits, the first. NaN is smaller than all numbers. The
-// number of classes if all logits are NaN. All threads of the block must take part, and every thread gets the result.
-// The number of classes must fit an int.
+// The index of the largest logit of the block's row; of equal logits, the first. NaN counts as smaller than every
+// number. The number of classes if all logits are NaN. All threads of the block must take part, and every thread gets
+// the result. The number of classes must fit an int.
 template <int n, class stored> static __device__ int block_argmax(loss_rows<n, stored> const& rows) {
   using accumulate = arithmetic<stored>;
   __shared__ typename block_reduction<accumulate>::memory shared;

@@ -2,7 +2,7 @@
 
 #include "constrain/program/op_info.hpp"
 
-// Ops that run before and after the update of a weight that is stored in 16 bits without a master copy.
+// Ops that run before and after the update of a weight that is stored in 16 bits without fp32 master weights.
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 

@@ -73,9 +73,9 @@ constexpr value position_embedding(std::string_view name, value x, position_embe
 
 /// Like `position_embedding` without `positions`, but with the given position of each token instead of its index in the
 /// sequence: positions [sequences, tokens] (i32, at least 0 and below `context`). For packed documents, they are the
-/// positions that `self_attention` takes with `.documents`. If they are an input of the model, the trainer checks their
-/// values. A sequence may have more tokens than `context`. Refused: token ids as x, positions of a different type or
-/// shape, a `context` below 1, and everything else that `parameter` refuses.
+/// positions that `self_attention` takes with `.documents`. If they are an input of the model, trainers and inference
+/// objects check their values. A sequence may have more tokens than `context`. Refused: token ids as x, positions of a
+/// different type or shape, a `context` below 1, and everything else that `parameter` refuses.
 constexpr value position_embedding(std::string_view name, value x, value positions, position_embedding_options options,
                                    int line = __builtin_LINE()) {
   return add(

@@ -162,8 +162,8 @@ constexpr value rotary_embedding(value x, value table, int line = __builtin_LINE
 /// Like `rotary_embedding` without `positions`, but with the given position of each token instead of its index in the
 /// sequence: positions [sequences, tokens] (i32, at least 0 and below the number of rows of the table). For packed
 /// documents, they are the positions that `self_attention` takes with `.documents`. If they are an input of the model,
-/// the trainer checks their values. x may have more tokens than the table has rows. Also refused: positions of a
-/// different type or shape.
+/// trainers and inference objects check their values. x may have more tokens than the table has rows. Also refused:
+/// positions of a different type or shape.
 constexpr value rotary_embedding(value x, value table, value positions, int line = __builtin_LINE()) {
   if (table.shape().rank == 2) positions.owner().program.limit(positions.where(), table.shape().extent[0]);
   return emit<op::rotary_embedding>({x, table, positions}, {.head_width = static_cast<int>(table.shape().features())},
