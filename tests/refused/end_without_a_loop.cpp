@@ -1,5 +1,5 @@
 // refused: a loop has no end, or an end has no loop; if your op or pass opens a loop, let it close the loop too
-// diagnosis: loops_do_not_nest, 0, 0, 0, 0
+// diagnosis: loops_do_not_nest, 0, 0, 0, -1
 // with MPI
 #include "clip_policy.hpp"
 
