@@ -55,13 +55,12 @@ private:
 /// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, since a signal handler that
 /// `fit` installs may run in any of these threads.
 inline void give_signal_stacks() {
-  auto const give_stack = [] {
-    thread_local signal_stack const stack;
-    static_cast<void>(stack);
-  };
   // Later parallel regions reuse the threads of this one. It runs every time, because g++'s OpenMP library ends the
   // surplus threads when a region has fewer threads, and later creates new ones.
-  parallel_for(thread_count(), [&](std::int64_t) { give_stack(); });
+  parallel_for(thread_count(), [](std::int64_t) {
+    thread_local signal_stack const stack;
+    static_cast<void>(stack);
+  });
 }
 
 } // namespace constrain
