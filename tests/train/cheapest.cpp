@@ -39,8 +39,8 @@ constexpr ct::device_rates rates{.gemm_64 = 1,
                                  .operations = 1e30,
                                  .bytes = 1e30,
                                  .launch = 0};
-using step_of = ct::step_passes<ct::detail::entry_source<task, plain, ct::entry::step>>;
-using bf16_step = ct::step_passes<ct::detail::entry_source<task, ct::policies<ct::precision::bf16>, ct::entry::step>>;
+using step_of = ct::step_passes<ct::detail::step_source<task, plain>>;
+using bf16_step = ct::step_passes<ct::detail::step_source<task, ct::policies<ct::precision::bf16>>>;
 constexpr double seconds = ct::estimated_seconds(step_of::final, rates);
 // If only GEMMs take time, only their rates matter.
 constexpr bool about(double a, double b) { return a < b * 1.000001 && b < a * 1.000001; }

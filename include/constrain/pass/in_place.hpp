@@ -10,18 +10,25 @@ namespace detail {
 
 /// For each value, the root of its chain of views: the value at the end of the chain, which is not a view.
 struct view_roots {
-  int root[program::maximum_values]{};     // the root; the value itself if it is not a view
-  int last_use[program::maximum_values]{}; // of a root: the last node that refers to it, directly or through views
+  int root[program::maximum_values]{}; // the root; the value itself if it is not a view
+  // Of a root: the first and last node that refer to it, directly or through views.
+  int first_use[program::maximum_values]{}, last_use[program::maximum_values]{};
 
   constexpr explicit view_roots(program const& p) {
     for (int v = 0; v < p.values.size(); ++v) {
       root[v] = v;
+      first_use[v] = -1;
       while (p.values[root[v]].view) root[v] = p.values[root[v]].view.of.value;
     }
     for (int i = 0; i < p.nodes.size(); ++i) {
-      for (auto const& input : p.nodes[i].inputs) last_use[root[input.value]] = i;
-      for (auto const& output : p.nodes[i].outputs) last_use[root[output.value]] = i;
+      for (auto const& input : p.nodes[i].inputs) add_use(root[input.value], i);
+      for (auto const& output : p.nodes[i].outputs) add_use(root[output.value], i);
     }
+  }
+  /// Records that node i refers to the root `value`. Nodes must be recorded in order.
+  constexpr void add_use(int value, int i) {
+    if (first_use[value] < 0) first_use[value] = i;
+    last_use[value] = i;
   }
 };
 
@@ -35,7 +42,7 @@ constexpr bool dies_at(program const& p, nest const& loops, view_roots const& ro
   if (roots.last_use[from.value] != i) return false;
   int const loop = loops.parent[i];
   bool defined_here = false;
-  for (int j = 0; j <= i; ++j) {
+  for (int j = roots.first_use[from.value]; j <= i; ++j) {
     bool read = false, written = false, read_by_view = false;
     for (auto const& input : p.nodes[j].inputs)
       if (roots.root[input.value] == from.value) read = true, read_by_view = read_by_view || input.value != from.value;

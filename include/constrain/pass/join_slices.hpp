@@ -13,7 +13,13 @@ namespace detail {
 class slice_joining {
 public:
   /// `p` must outlive this object.
-  constexpr explicit slice_joining(program& p) : p_(p), nest_(p) {}
+  constexpr explicit slice_joining(program& p) : p_(p), nest_(p) {
+    for (int i = 0; i < p.nodes.size(); ++i)
+      for (auto const& output : p.nodes[i].outputs) {
+        bool const is_first = writers_[output.value] == 0;
+        writers_[output.value] = is_first ? i + 1 : -1;
+      }
+  }
 
   /// Changes the constructor's argument.
   constexpr void run() {
@@ -27,7 +33,7 @@ private:
   /// The index of the call to op::pad that computes `r`, if the call is in the loop of node i and only node i reads
   /// `r`; else -1.
   constexpr int pad_of(ref r, int i) const {
-    int const writer = writer_of(p_, r);
+    int const writer = writers_[r.value] - 1;
     bool const is_pad = writer >= 0 && !removed_[writer] && calls(p_.nodes[writer], info_of<op::pad>);
     return is_pad && nest_.parent[writer] == nest_.parent[i] && read_by_only(p_, r, {i}) ? writer : -1;
   }
@@ -79,6 +85,7 @@ private:
 
   program& p_;
   nest nest_;
+  int writers_[program::maximum_values]{}; // by index of the value: 1 + the only node that writes it; 0: none, -1: several
   bool removed_[program::maximum_nodes]{};
 };
 

@@ -127,7 +127,7 @@ template <class passes, bool distributed> constexpr decltype(auto) before_sharin
 /// choose only ops with a kernel for this device.
 template <class source> struct passes_before_gradients {
   using set = typename source::policies;
-  static constexpr program built = source::build();
+  static constexpr decltype(auto) built = source::build();
   static constexpr program selected = select_attention(with_policy_passes<set, pass_name::built, built>(),
                                                        set::attention::value, detail::missing_for_attention<source>());
   static constexpr program without_dead_code =
@@ -265,7 +265,7 @@ template <class passes> constexpr decltype(auto) divided_without_training_ops() 
 /// without `optimizer`.
 template <class source> struct forward_passes {
   using set = typename source::policies;
-  static constexpr program built = source::build();
+  static constexpr decltype(auto) built = source::build();
   static constexpr program selected = detail::select_without_gradients(
       with_policy_passes<set, pass_name::built, built>(), set::parallelism::value.tensor > 1, set::attention::value,
       detail::missing_for_attention<source>());

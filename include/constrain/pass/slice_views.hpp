@@ -20,6 +20,7 @@ public:
   constexpr explicit slice_viewing(program& p) : p_(p), nest_(p) {
     for (int v = 0; v < p.values.size(); ++v)
       if (p.values[v].view) views_.push_back(v);
+    for (auto const& n : p.nodes) count_dense_uses(n, 1);
   }
 
   /// Changes the constructor's argument.
@@ -67,24 +68,21 @@ private:
   }
 
   /// Whether `locate` can follow all views, no strided view of `r` is reshaped, and every op that reads or writes such
-  /// a view accepts strided rows.
+  /// a view accepts strided rows. The call that the view replaces does not count (`count_dense_uses`).
   constexpr bool allows_views(ref r) const {
-    bool strided[program::maximum_values]{}; // whether the value is a strided view of `r`
-    bool has_strided = false;
     for (int v : views_) {
       if (!is_shallow(v)) return false;
       if (!is_view_of(v, r.value) || locate(p_, {v}).row_stride == 0) continue;
-      if (is_reshaped(v)) return false;
-      has_strided = strided[v] = true;
-    }
-    for (int i = 0; has_strided && i < p_.nodes.size(); ++i) {
-      auto const& n = p_.nodes[i];
-      for (int k = 0; k < n.inputs.size(); ++k)
-        if (strided[n.inputs[k].value] && (n.op->strided_inputs >> k & 1u) == 0) return false;
-      for (int k = 0; k < n.outputs.size(); ++k)
-        if (strided[n.outputs[k].value] && (n.op->strided_outputs >> k & 1u) == 0) return false;
+      if (is_reshaped(v) || dense_uses_[v] > 0) return false;
     }
     return true;
+  }
+  /// Adds `change` to `dense_uses_` for each operand of `n` whose rows must be contiguous.
+  constexpr void count_dense_uses(node const& n, int change) {
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if ((n.op->strided_inputs >> k & 1u) == 0) dense_uses_[n.inputs[k].value] += change;
+    for (int k = 0; k < n.outputs.size(); ++k)
+      if ((n.op->strided_outputs >> k & 1u) == 0) dense_uses_[n.outputs[k].value] += change;
   }
   /// Whether `locate` can follow the view `v` to its root.
   constexpr bool is_shallow(int v) const {
@@ -135,14 +133,14 @@ private:
       return false;
     p_.values[result.value].view = new_view;
     views_.push_back(result.value);
-    p_.nodes[i].outputs.count = 0; // the node itself no longer writes its result
+    count_dense_uses(p_.nodes[i], -1); // the node itself no longer reads its input or writes its result
     if (allows_views(result)) {
-      p_.nodes[i].inputs.count = 0;
+      p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0;
       return true;
     }
+    count_dense_uses(p_.nodes[i], 1);
     p_.values[result.value].view = {};
     views_.pop_back();
-    p_.nodes[i].outputs.push_back(result);
     return false;
   }
 
@@ -175,7 +173,7 @@ private:
   /// Makes the operands of the concatenation, stack or reshape at node i views of its result, if all of them can be
   /// views. Returns whether they can.
   constexpr bool view_operands(int i) {
-    auto const n = p_.nodes[i];
+    auto const& n = p_.nodes[i];
     ref const result = n.outputs[0];
     bool const is_activation = p_.values[result.value].role == role::activation;
     // A loop that starts from the result may overwrite the result.
@@ -195,20 +193,24 @@ private:
       views_.push_back(n.inputs[view_count].value);
       begin += operand.shape.extent[new_view.dimension];
     }
-    p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0; // the node itself no longer reads or writes anything
-    fits = fits && allows_views(result);
-    if (fits) return true;
+    count_dense_uses(n, -1); // the node itself no longer reads or writes anything
+    if (fits && allows_views(result)) {
+      p_.nodes[i].inputs.count = p_.nodes[i].outputs.count = 0;
+      return true;
+    }
+    count_dense_uses(n, 1);
     for (int k = 0; k < view_count; ++k) {
       p_.values[n.inputs[k].value].view = {};
       views_.pop_back();
     }
-    p_.nodes[i] = n;
     return false;
   }
 
   program& p_;
   nest nest_;
   fixed_vector<int, program::maximum_values> views_; // the values that are views
+  // By index of the value: operands of calls that are this value and whose rows must be contiguous.
+  int dense_uses_[program::maximum_values]{};
 };
 
 /// Does to `p` what `slice_views` does to a copy.

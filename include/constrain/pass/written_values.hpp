@@ -16,10 +16,8 @@ public:
       while (p.values[full].view) full = p.values[full].view.of.value;
       auto const full_role = p.values[full].role;
       state_[v] = is_persistent(full_role) || full_role == role::input ? state::written : state::unwritten;
-      if (!info.view && !info.overwritten_by) continue;
-      sharing_values_.push_back(v);
-      int const root = root_of(p, {v}).value;
-      if (!sharing_values_.contains(root)) sharing_values_.push_back(root);
+      root_[v] = info.view || info.overwritten_by ? root_of(p, {v}).value : v;
+      if (root_[v] != v) add_sharing(v), add_sharing(root_[v]);
     }
   }
 
@@ -36,11 +34,12 @@ public:
   /// Records that a node writes the value.
   constexpr void write(int value) {
     state_[value] = state::written;
-    if (!sharing_values_.contains(value)) return;
+    if (!shares_bytes_[value]) return;
     for (int other : sharing_values_) {
       // A loop-carried value has several instances. Another value is written only over an instance that no later node
       // reads.
-      if (other == value || is_view_of(value, other) || p_.values[other].is_loop_carried()) continue;
+      if (root_[other] != root_[value] || other == value || p_.values[other].is_loop_carried()) continue;
+      if (is_view_of(value, other)) continue;
       if (is_view_of(other, value)) state_[other] = state::written;
       else if (state_[other] == state::written && may_overlap(p_, {other}, {value})) state_[other] = state::overwritten;
     }
@@ -48,6 +47,12 @@ public:
 
 private:
   enum class state : unsigned char { unwritten, written, overwritten };
+
+  /// Adds `value` to `sharing_values_`, unless it is there.
+  constexpr void add_sharing(int value) {
+    if (!shares_bytes_[value]) sharing_values_.push_back(value);
+    shares_bytes_[value] = true;
+  }
 
   /// Whether nodes have written the value, or views that cover it.
   constexpr bool is_complete(int value) const {
@@ -66,6 +71,8 @@ private:
 
   program const& p_;
   state state_[program::maximum_values]{};
+  int root_[program::maximum_values]{}; // by index of the value: the value whose buffer holds it
+  bool shares_bytes_[program::maximum_values]{};              // by index of the value: whether it is in the next list
   fixed_vector<int, program::maximum_values> sharing_values_; // values that share bytes with other values
 };
 

@@ -45,7 +45,7 @@ template <class set> constexpr bytes limit_with_budget(bytes limit) {
 
 /// The estimate for a trainer of `task` with the policies `set`. Compile-time error if the program is refused.
 template <class task, class set> struct estimated {
-  using source = entry_source<task, set, entry::step>;
+  using source = step_source<task, set>;
   using step = planned<step_passes<source>, void, typename set::target>;
   static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
   static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};

@@ -1,18 +1,9 @@
 #pragma once
 
-#include "constrain/model/task.hpp"
-#include "constrain/op/cpu.hpp" // the kernels that passes look up for `source::device`
-#if defined(CONSTRAIN_WITH_CUDA)
-#include "constrain/op/cuda.cuh"
-#endif
 #include "constrain/pass/cost.hpp"
-#include "constrain/pass/step_passes.hpp"
-#include "constrain/policy/policies.hpp"
-#include "constrain/run/device_plan.hpp"
+#include "constrain/train/entry_source.hpp"
 #include "constrain/train/parameter_table.hpp"
 #include "constrain/train/port_facts.hpp"
-
-#include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -24,53 +15,6 @@ template <class... integers> constexpr std::int64_t largest(integers... numbers)
   ((maximum = numbers > maximum ? numbers : maximum), ...);
   return maximum;
 }
-
-/// Bytes that a trainer with these passes needs for its step: the trainer's peak, unless another entry needs more. -1
-/// if the program is refused.
-template <class passes, class target> constexpr std::int64_t bytes_of_step() {
-  using step = planned<passes, void, target>;
-  if (!step::failure.ok()) return -1;
-  device_reserve const reserve{target::parameter_bytes + device_plan_of<step, target>.scratch, target::alignment};
-  return reserve.begin(step::where.end) + reserve.bytes;
-}
-
-/// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel needs scratch memory without recomputation, the
-/// program is neither verified nor lowered, which would take g++ a quarter of the time for a candidate: the trainer
-/// verifies and lowers the program of the choice. So the search does not pass over a candidate that `verify` refuses.
-template <class passes, class without_recomputation, class target> constexpr std::int64_t bytes_of_candidate() {
-  using kept = planned<without_recomputation, void, target>;
-  if constexpr (std::is_same_v<passes, without_recomputation>) return bytes_of_step<passes, target>();
-  else if constexpr (!kept::failure.ok() || device_plan_of<kept, target>.has_needs)
-    return bytes_of_step<passes, target>();
-  else {
-    if (!passes::final.failure.ok()) return -1;
-    device_reserve const reserve{target::parameter_bytes, target::alignment};
-    return reserve.begin(plan_memory(passes::final, 0, target::alignment).end) + reserve.bytes;
-  }
-}
-
-/// The model's program of one entry, before any pass.
-template <class task, class policy_set, entry e> struct entry_source {
-  // An optimizer without state or update rule was already refused; sgd replaces it, so that only that error is printed.
-  using innermost = detail::innermost<typename policy_set::optimizer>;
-  static constexpr bool can_update = has_state<innermost> || has_update_rule<innermost>;
-  using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
-  using policies = policy_set;
-  using device = typename policy_set::target;
-  /// Builds the program, in the master weights' dtype. For a refused composition of policies, no pass changes the
-  /// program.
-  static constexpr program build() {
-    auto built = task::build(e, policy_set::precision::value.master);
-    if (policy_set::composition::broken >= 0) built.fail(diagnosis_with<refusals::composition_is_refused>());
-    return built;
-  }
-  /// `bytes_of_step` of these passes on this device.
-  template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, device>(); }
-  /// `detail::bytes_of_candidate` of these passes on this device.
-  template <class passes, class without_recomputation> static constexpr std::int64_t bytes_of_candidate() {
-    return detail::bytes_of_candidate<passes, without_recomputation, device>();
-  }
-};
 
 /// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise. `of_step`: the step's
 /// `bytes_of_step`.
@@ -88,7 +32,7 @@ constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, byt
 /// The entries share one arena. Values that persist between runs (such as weights and optimizer states) come first;
 /// every entry uses the memory after them for its own values.
 template <class task_, class policy_set>
-struct entries : port_facts<task_, step_passes<detail::entry_source<task_, policy_set, entry::step>>> {
+struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy_set>>> {
   using task = task_;
   using policies = policy_set;
   using checked = entries; // `trainer` uses this name, so that a refused program is reported in fewer lines
@@ -98,7 +42,7 @@ struct entries : port_facts<task_, step_passes<detail::entry_source<task_, polic
   using real = arithmetic<storage<compute>>; // type of the logits returned to the caller
 
   /// The model's program of one entry, before any pass.
-  template <entry e> using source = detail::entry_source<task, policy_set, e>;
+  template <entry e> using source = typename detail::source_of_entry<task, policy_set, e>::type;
 
   using step_program = step_passes<source<entry::step>>;
   using evaluate_program = forward_passes<source<entry::evaluate>>;

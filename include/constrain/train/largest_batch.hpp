@@ -18,7 +18,7 @@ template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(m
 /// Bytes that a trainer needs for its step: the trainer's peak, unless another entry needs more. -1 if the program is
 /// refused.
 template <class task, class policy_set> constexpr bytes peak_of_step() {
-  using source = entry_source<task, policy_set, entry::step>;
+  using source = step_source<task, policy_set>;
   return bytes(source::template bytes_of<step_passes<source>>());
 }
 

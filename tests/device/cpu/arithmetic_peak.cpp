@@ -35,7 +35,7 @@ private:
 
 } // namespace
 
-TEST_CASE("the peak is the same at every start, on a busy machine too") {
+TEST_CASE("the peak is about the same at every start, on a busy machine too") {
   double low = 0, high = 0;
   int known = 0;
   auto const measure = [&] {
@@ -53,5 +53,7 @@ TEST_CASE("the peak is the same at every start, on a busy machine too") {
   }
   MESSAGE("from ", low * 1e-9, " to ", high * 1e-9, " GFLOP/s, ", known, " of 12 known");
   CHECK(known >= 6);
-  CHECK(high < 1.5 * low); // measured by the wall's clock: 36 times
+  // A program on the second hardware thread of the same core, even in another virtual machine, halves the rate. One
+  // long measurement by the wall's clock would give a quarter of it.
+  CHECK(high < 3 * low);
 }

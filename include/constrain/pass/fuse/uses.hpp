@@ -6,8 +6,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+// The functions of this file read arrays themselves: in the loops over all nodes, each call of `operator[]`, `begin` or
+// `calls`, and each new reference to a node, would cost g++ 12 time.
+
 /// Whether node i is a call to `op`.
-constexpr bool is_call(program const& p, int i, op_info const& op) { return i >= 0 && calls(p.nodes[i], op); }
+constexpr bool is_call(program const& p, int i, op_info const& op) {
+  return i >= 0 && p.nodes.elements[i].kind == node_kind::call && p.nodes.elements[i].op->identity == op.identity;
+}
 
 /// The only node that writes `r`; -1: none or several.
 constexpr int writer_of(program const& p, ref r) {
@@ -23,10 +28,10 @@ constexpr int writer_of(program const& p, ref r) {
 /// The only call to `op` that reads `r` as its input k; -1: none or several.
 constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
   int reader = -1;
-  // Without `calls` and a reference to the node, which would cost g++ 12 time in each iteration.
-  for (int i = 0, count = p.nodes.size(); i < count; ++i) {
-    if (p.nodes[i].kind != node_kind::call || p.nodes[i].op->identity != op.identity) continue;
-    if (p.nodes[i].inputs.size() <= k || !(p.nodes[i].inputs[k] == r)) continue;
+  auto const& nodes = p.nodes.elements;
+  for (int i = 0, count = p.nodes.count; i < count; ++i) {
+    if (nodes[i].kind != node_kind::call || nodes[i].op->identity != op.identity) continue;
+    if (nodes[i].inputs.count <= k || !(nodes[i].inputs[k] == r)) continue;
     if (reader >= 0) return -1;
     reader = i;
   }
@@ -38,9 +43,10 @@ constexpr int reader_of(program const& p, ref r, op_info const& op, int k) {
 constexpr bool read_by_only(program const& p, ref r, std::initializer_list<int> readers) {
   auto const& info = p.values[r.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info)) return false;
-  for (int i = 0, count = p.nodes.size(); i < count; ++i)
-    for (auto const& input : p.nodes[i].inputs) {
-      if (input.value != r.value) continue;
+  auto const& nodes = p.nodes.elements;
+  for (int i = 0, count = p.nodes.count; i < count; ++i)
+    for (int k = 0; k < nodes[i].inputs.count; ++k) {
+      if (nodes[i].inputs.elements[k].value != r.value) continue;
       bool is_allowed = false;
       for (int reader : readers) is_allowed = is_allowed || reader == i;
       if (!is_allowed) return false;
@@ -58,9 +64,10 @@ constexpr bool touched_between(program const& p, ref r, int begin, int end) {
 /// Whether node j is node i or comes after it, in the same iteration of the same loop. False if j is -1.
 constexpr bool in_same_iteration(program const& p, int i, int j) {
   int depth = 0;
+  auto const& nodes = p.nodes.elements;
   for (int k = i; k < j && depth >= 0; ++k) {
-    if (p.nodes[k].kind == node_kind::loop) ++depth;
-    if (p.nodes[k].kind == node_kind::end) --depth;
+    if (nodes[k].kind == node_kind::loop) ++depth;
+    if (nodes[k].kind == node_kind::end) --depth;
   }
   return i <= j && depth == 0;
 }
@@ -68,8 +75,8 @@ constexpr bool in_same_iteration(program const& p, int i, int j) {
 /// Replaces node i with a call to `op` that has the operands, options, random key and source lines of `fused`, and
 /// removes the node with index `removed_node`.
 constexpr void fuse_at(builder& out, int i, op_info const& op, node const& fused, int removed_node) {
-  auto& nodes = out.program.nodes;
-  nodes.erase(removed_node);
+  out.program.nodes.erase(removed_node);
+  auto& nodes = out.program.nodes.elements;
   if (removed_node < i) --i;
   out.enclosing = {};
   for (int k = 0; k < i; ++k) {
@@ -78,7 +85,7 @@ constexpr void fuse_at(builder& out, int i, op_info const& op, node const& fused
   }
   out.called_from = fused.called_from;
   nodes[i] = out.append(op, fused);
-  nodes.pop_back();
+  out.program.nodes.pop_back();
 }
 
 } // namespace constrain::detail

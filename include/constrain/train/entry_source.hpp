@@ -1,0 +1,113 @@
+#pragma once
+
+#include "constrain/model/task.hpp"
+#include "constrain/op/cpu.hpp" // the kernels that passes look up for `source::device`
+#if defined(CONSTRAIN_WITH_CUDA)
+#include "constrain/op/cuda.cuh"
+#endif
+#include "constrain/pass/step_passes.hpp"
+#include "constrain/policy/policies.hpp"
+#include "constrain/run/device_plan.hpp"
+
+#include <type_traits>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The policies of `list` that have a pass, in the same order, after the policies `found`.
+template <class list, class... found> struct with_pass { using type = policy_list<found...>; };
+template <class first, class... rest, class... found>
+struct with_pass<policy_list<first, rest...>, found...>
+    : std::conditional_t<has_pass<first>() || has_after<first>, with_pass<policy_list<rest...>, found..., first>,
+                         with_pass<policy_list<rest...>, found...>> {};
+
+/// The members of a set of policies that the passes of an entry without gradients read.
+template <class precision_, class attention_, class fusion_, class parallelism_, class device_, class target_,
+          class with_pass, bool casts_biases_, int broken_>
+struct forward_policies {
+  using precision = precision_;
+  using attention = attention_;
+  using fusion = fusion_;
+  using parallelism = parallelism_;
+  using device = device_;
+  using target = target_;
+  using in_order = with_pass;
+  static constexpr bool casts_biases = casts_biases_;
+  struct composition { static constexpr int broken = broken_; };
+};
+
+/// Sets of policies that differ only in policies that these passes do not read, such as the optimizer, have the same
+/// `forward_policies`, so that trainers of one task share the results of the passes, which saves compile time.
+template <class set>
+using forward_policies_of =
+    forward_policies<typename set::precision, typename set::attention, typename set::fusion, typename set::parallelism,
+                     typename set::device, typename set::target, typename with_pass<typename set::in_order>::type,
+                     set::casts_biases, set::composition::broken>;
+
+/// The program of one entry that a task builds, with parameters and activations of type `real`. All sets of policies
+/// share this constant.
+template <class task, entry e, dtype real> inline constexpr program built_program = task::build(e, real);
+
+/// The model's program of one entry, before any pass.
+template <class task, class policy_set, entry e> struct entry_source {
+  using policies = policy_set;
+  using device = typename policy_set::target;
+  /// The program, in the master weights' dtype. For a refused composition of policies, no pass changes the program.
+  static constexpr decltype(auto) build() {
+    constexpr auto const& built = built_program<task, e, policy_set::precision::value.master>;
+    if constexpr (policy_set::composition::broken < 0) return (built);
+    else {
+      program refused = built;
+      refused.fail(diagnosis_with<refusals::composition_is_refused>());
+      return refused;
+    }
+  }
+};
+
+/// Bytes that a trainer with these passes needs for its step: the trainer's peak, unless another entry needs more. -1
+/// if the program is refused.
+template <class passes, class target> constexpr std::int64_t bytes_of_step() {
+  using step = planned<passes, void, target>;
+  if (!step::failure.ok()) return -1;
+  device_reserve const reserve{target::parameter_bytes + device_plan_of<step, target>.scratch, target::alignment};
+  return reserve.begin(step::where.end) + reserve.bytes;
+}
+
+/// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel needs scratch memory without recomputation, the
+/// program is neither verified nor lowered, which would take g++ a quarter of the time for a candidate: the trainer
+/// verifies and lowers the program of the choice. So the search does not pass over a candidate that `verify` refuses.
+template <class passes, class without_recomputation, class target> constexpr std::int64_t bytes_of_candidate() {
+  using kept = planned<without_recomputation, void, target>;
+  if constexpr (std::is_same_v<passes, without_recomputation>) return bytes_of_step<passes, target>();
+  else if constexpr (!kept::failure.ok() || device_plan_of<kept, target>.has_needs)
+    return bytes_of_step<passes, target>();
+  else {
+    if (!passes::final.failure.ok()) return -1;
+    device_reserve const reserve{target::parameter_bytes, target::alignment};
+    return reserve.begin(plan_memory(passes::final, 0, target::alignment).end) + reserve.bytes;
+  }
+}
+
+/// The model's program of the entry `step`, before any pass.
+template <class task, class policy_set> struct step_source : entry_source<task, policy_set, entry::step> {
+  // An optimizer without state or update rule was already refused; sgd replaces it, so that only that error is printed.
+  using innermost = detail::innermost<typename policy_set::optimizer>;
+  static constexpr bool can_update = has_state<innermost> || has_update_rule<innermost>;
+  using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;
+  using target = typename policy_set::target;
+  /// `bytes_of_step` of these passes on this device.
+  template <class passes> static constexpr std::int64_t bytes_of() { return bytes_of_step<passes, target>(); }
+  /// `detail::bytes_of_candidate` of these passes on this device.
+  template <class passes, class without_recomputation> static constexpr std::int64_t bytes_of_candidate() {
+    return detail::bytes_of_candidate<passes, without_recomputation, target>();
+  }
+};
+
+/// The source of a trainer's entry.
+template <class task, class policy_set, entry e> struct source_of_entry {
+  using type = entry_source<task, forward_policies_of<policy_set>, e>;
+};
+template <class task, class policy_set> struct source_of_entry<task, policy_set, entry::step> {
+  using type = step_source<task, policy_set>;
+};
+
+} // namespace constrain::detail
