@@ -53,7 +53,7 @@ template <class... chosen> void compare_step() {
   using entries = typename trainer<small_task, chosen...>::entries;
   using step = typename entries::step_program;
   using set = typename entries::policies;
-  auto p = entries::template source<entry::step>::build();
+  auto p = small_task::build(entry::step, set::precision::value.master);
   CHECK(difference(step::built, p) == "");
   p = dead_code_elimination(select_attention(p, set::attention::value));
   CHECK(difference(step::without_dead_code, p) == "");
@@ -77,7 +77,8 @@ template <class... chosen> void compare_evaluation() {
   using entries = typename trainer<small_task, chosen...>::entries;
   using forward = typename entries::evaluate_program;
   using set = typename entries::policies;
-  auto p = entries::template source<entry::evaluate>::build();
+  auto p = small_task::build(entry::evaluate, set::precision::value.master);
+  CHECK(difference(forward::built, p) == "");
   p = dead_code_elimination(select_attention(remove_training_ops(p), set::attention::value));
   p = fuse(mixed_precision(p, set::precision::value), set::fusion::value);
   CHECK(difference(forward::fused, p) == "");

@@ -85,7 +85,8 @@ private:
 
   program& p_;
   nest nest_;
-  int writers_[program::maximum_values]{}; // by index of the value: 1 + the only node that writes it; 0: none, -1: several
+  // By index of the value: 1 + the only node that writes it; 0: none; -1: several.
+  int writers_[program::maximum_values]{};
   bool removed_[program::maximum_nodes]{};
 };
 

@@ -20,7 +20,10 @@ public:
   /// For the program `p` and its loop nest `loops`, which must outlive this object.
   constexpr partial_sums(program const& p, nest const& loops) : p_(p), loops_(loops), loss_(p.result("loss")) {
     for (int v = 0; v < p.values.size(); ++v)
-      if (is_gradient(v) || v == loss_.value) sums_.push_back({.value = v});
+      if (is_gradient(v) || v == loss_.value) {
+        index_[v] = sums_.size();
+        sums_.push_back({.value = v});
+      }
   }
 
   /// Whether the value is the gradient of a parameter.
@@ -62,6 +65,11 @@ public:
       }
   }
 
+  /// Sets marks[i] for each node i before which a value is reduced. Call this function after the last node.
+  constexpr void mark_reductions(bool (&marks)[program::maximum_nodes]) const {
+    for (auto const& sum : sums_)
+      if (sum.reduced_before >= 0) marks[sum.reduced_before] = true;
+  }
   /// Calls f(value) for each value that is reduced before node i.
   template <class function> constexpr void for_each_before(int i, function const& f) const {
     for (auto const& sum : sums_)
@@ -84,11 +92,7 @@ private:
                              // contribution; `reduce_together` may choose an earlier node
   };
 
-  constexpr tracked_sum& sum_of(int value) {
-    int k = 0;
-    while (sums_[k].value != value) ++k;
-    return sums_[k];
-  }
+  constexpr tracked_sum& sum_of(int value) { return sums_[index_[value]]; }
 
   /// Refuses a use in a loop that also contains a contribution, since the sum is complete only after the loop. Loops
   /// over an axis of the value are allowed, because each iteration has a separate sum.
@@ -113,6 +117,7 @@ private:
   ref loss_;
   diagnosis failure_;
   fixed_vector<tracked_sum, program::maximum_values> sums_;
+  int index_[program::maximum_values]{}; // of a gradient or the loss: its index in `sums_`
 };
 
 } // namespace constrain::inline CONSTRAIN_VARIANT::detail

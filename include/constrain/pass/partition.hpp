@@ -18,18 +18,21 @@ namespace detail {
 class partitioning {
 public:
   constexpr partitioning(program const& p, slot_of::parallelism const& parallelism)
-      : in_(p), nest_(p), sums_(p, nest_), shards_(parallelism.shards),
+      : in_(p), nest_(p), sums_(p, nest_), clip_coefficient_(p.result("clip_coefficient")), shards_(parallelism.shards),
         reduces_once_(parallelism.stage == 1 && parallelism.shards > 1), out_(without_nodes(p)),
         layouts_(out_.program, sums_) {
     out_.program.distributed = true;
     out_.program.shards = shards_;
     for (int v = 0; v < p.values.size(); ++v)
-      if (stored_layout(p, v, parallelism) == layout::flat) make_flat(out_.program.values[v]);
+      if (stored_layout(p, v, parallelism) == layout::flat) make_flat(out_.program.values[v], shards_);
     for (int i = 0; i < p.nodes.size(); ++i) plan_exchanges(i);
     if (shards_ == 1) sums_.reduce_together();
     if (!sums_.failure().ok()) out_.program.fail(sums_.failure());
     if (shards_ > 1)
       for (int i = 0; i < p.nodes.size(); ++i) check_gathered(i);
+    sums_.mark_reductions(exchanges_at_);
+    for (auto const& g : gathers_) exchanges_at_[g.before] = true;
+    for (auto const& c : contributions_) exchanges_at_[c.after] = true;
   }
 
   constexpr program run();
@@ -51,13 +54,6 @@ private:
     int full = -1;     // the full tensor that holds the sum of the contributions
   };
 
-  /// Makes a value flat: its shape becomes the shape of one shard. Padding makes all shards equally long.
-  constexpr void make_flat(value_info& info) const {
-    info.layout = layout::flat;
-    info.full_shape = info.shape;
-    info.shape = shape(shard_map{info.full_shape.elements(), shards_, chunk_of(info)}.stored());
-  }
-
   /// Creates a full tensor for a value, with one instance per iteration of loop `level`.
   constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
@@ -75,11 +71,12 @@ private:
     auto const& info = in_.values[value];
     int const level = level_of(in_, nest_, info, i);
     int const child = nest_.child(level, i);
-    for (int k = 0; k < gathers_.size(); ++k) {
+    for (int k = 0; k < gathers_.count; ++k) {
+      if (gathers_.elements[k].value != value) continue; // first, because it is cheap
       auto const& g = gathers_[k];
       // A stacked tensor is gathered once per iteration of the loop. A tensor without axes is gathered for each call or
       // inner loop that uses it, so that the full tensor is freed in between.
-      if (g.value == value && g.level == level && (!info.axes.empty() || g.before == child) &&
+      if (g.level == level && (!info.axes.empty() || g.before == child) &&
           !is_written_in(in_, value, g.before, i)) // after a write, the gathered tensor is stale
         return k;
     }
@@ -104,7 +101,7 @@ private:
     }
     out_.program.fail(layouts_.check_elements(n));
     // The host reads the loss: the node of the clip coefficient, after all contributions, counts as this use.
-    if (n.outputs.contains(in_.result("clip_coefficient"))) sums_.use(in_.result("loss").value, i);
+    if (n.outputs.contains(clip_coefficient_)) sums_.use(in_.result("loss").value, i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
   }
 
@@ -263,7 +260,7 @@ private:
     shard.axes = out_.enclosing;
     shard.accumulates = true; // updates change it in place
     shard.line = info.line;
-    make_flat(shard);
+    make_flat(shard, shards_);
     return {out_.program.add_value(shard), at::current};
   }
   constexpr void keep_shard(ref full, ref shard, int line) {
@@ -294,22 +291,27 @@ private:
     out_.close(opened);
   }
 
-  /// Appends the reductions that `sums_` plans before node i. `reduce_contributions` reduces sharded gradients.
-  constexpr void reduce_before(int i) {
+  /// Appends the reductions that `sums_` plans before node i, and the gathers before node i. `reduce_contributions`
+  /// reduces sharded gradients.
+  constexpr void exchange_before(int i) {
     sums_.for_each_before(i, [&](int v) {
       ref const sum{v, at::current};
       if (!sums_.is_gradient(v)) reduce<op::all_reduce_small>(sum, sum);
       else if (shards_ == 1) reduce<op::all_reduce>(sum, sum);
     });
+    for (auto const& g : gathers_)
+      if (g.before == i) gather_shards({g.value, at::current}, {g.full, at::current});
   }
 
   program const& in_;
   nest nest_;
   partial_sums sums_;
+  ref clip_coefficient_; // the result; empty without gradient clipping
   std::int64_t shards_;
   bool reduces_once_; // whether gradients in shards are reduced once per step, not once per micro-batch
   builder out_;
   working_layouts layouts_;
+  bool exchanges_at_[program::maximum_nodes]{}; // whether a collective is inserted before or after the node
   static constexpr int maximum_exchanges = 128; // of each kind: gathered tensors and contributions to gradients
   fixed_vector<gathered, maximum_exchanges> gathers_;
   fixed_vector<contributions, maximum_exchanges> contributions_;
@@ -318,15 +320,13 @@ private:
 constexpr program partitioning::run() {
   if (!out_.program.failure.ok()) return out_.program;
   rewrite_nodes(out_, in_, 0, in_.nodes.size(), [&](builder&, node n, int i) {
-    reduce_before(i);
-    for (auto const& g : gathers_)
-      if (g.before == i) gather_shards({g.value, at::current}, {g.full, at::current});
+    if (exchanges_at_[i]) exchange_before(i);
     if (n.kind != node_kind::call) out_.program.add_node(n);
     else if (n.op->has_flat_form && layouts_.is_flat(n.inputs[0].value)) n.op->flat_form(out_, n);
     else if (layouts_.works_on_shards(n)) append_on_shards(n, i);
     else append_full(n, i);
-    for (auto const& c : contributions_)
-      if (c.after == i) reduce_contributions(c);
+    for (int k = 0; exchanges_at_[i] && k < contributions_.size(); ++k)
+      if (contributions_[k].after == i) reduce_contributions(contributions_[k]);
   });
   return out_.program;
 }

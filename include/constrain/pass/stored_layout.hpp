@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/collective/shard_map.hpp"
 #include "constrain/pass/cost.hpp"
 #include "constrain/policy/parallel.hpp"
 
@@ -30,6 +31,13 @@ constexpr layout stored_layout(program const& p, int value, slot_of::parallelism
   if (info.role == role::compute_copy) return shards_parameters ? layout::flat : layout::replicated;
   if (is_parameter(info.role)) return shards_parameters || is_copied(p, value) ? layout::flat : layout::replicated;
   return layout::replicated;
+}
+
+/// Makes a value flat: its shape becomes the shape of one of `shards` shards. Padding makes all shards equally long.
+constexpr void make_flat(value_info& info, std::int64_t shards) {
+  info.layout = layout::flat;
+  info.full_shape = info.shape;
+  info.shape = shape(shard_map{info.full_shape.elements(), shards, chunk_of(info)}.stored());
 }
 
 } // namespace constrain

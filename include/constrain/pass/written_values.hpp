@@ -71,7 +71,7 @@ private:
 
   program const& p_;
   state state_[program::maximum_values]{};
-  int root_[program::maximum_values]{}; // by index of the value: the value whose buffer holds it
+  int root_[program::maximum_values]{};                       // by index of the value: the value whose buffer holds it
   bool shares_bytes_[program::maximum_values]{};              // by index of the value: whether it is in the next list
   fixed_vector<int, program::maximum_values> sharing_values_; // values that share bytes with other values
 };

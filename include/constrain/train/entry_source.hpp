@@ -32,7 +32,9 @@ struct forward_policies {
   using target = target_;
   using in_order = with_pass;
   static constexpr bool casts_biases = casts_biases_;
-  struct composition { static constexpr int broken = broken_; };
+  struct composition {
+    static constexpr int broken = broken_;
+  };
 };
 
 /// Sets of policies that differ only in policies that these passes do not read, such as the optimizer, have the same
