@@ -123,17 +123,10 @@ template <auto model, class objective_, micro_batch batch> struct task {
   /// Builds the program of an entry without the checks of `build`: the model and the objective must be functions on
   /// values.
   static constexpr program write(entry e, dtype real) {
-    builder b;
-    b.real = real;
     auto const rows = e == entry::generate ? 1 : e == entry::evaluate ? evaluation_sequences : sequences;
-    value input_values[maximum_ports], label_values[maximum_ports];
-    for (int i = 0; i < inputs.size(); ++i) input_values[i] = add_port(b, port_kind::input, inputs[i], rows, {});
-    value const logits = detail::call_with(model, input_values, std::make_index_sequence<inputs.size()>{});
-    b.program.set_result("logits", logits.where());
-    check_returned(logits);
-    for (auto const& info : b.program.values)
-      if (info.per_run) b.program.fail(diagnosis_with<refusals::model_reads_label_count>(info.line));
-    if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::integers_instead_of_floats>(logits.info().line));
+    auto b = write_model(rows, real);
+    value const logits{b, b.program.result("logits")};
+    value label_values[maximum_ports];
     if (e == entry::predict || e == entry::generate) {
       b.program.set_result("logits", observe(logits, b.new_value({logits.type(), logits.shape()}, role::result, 0)));
       return b.program;
@@ -164,6 +157,22 @@ template <auto model, class objective_, micro_batch batch> struct task {
   }
 
 private:
+  /// A builder with the part of a program that the entries share: the inputs for `rows` sequences, and the model. g++
+  /// evaluates it once for all entries with as many sequences.
+  static constexpr builder write_model(std::int64_t rows, dtype real) {
+    builder b;
+    b.real = real;
+    value input_values[maximum_ports];
+    for (int i = 0; i < inputs.size(); ++i) input_values[i] = add_port(b, port_kind::input, inputs[i], rows, {});
+    value const logits = detail::call_with(model, input_values, std::make_index_sequence<inputs.size()>{});
+    b.program.set_result("logits", logits.where());
+    check_returned(logits);
+    for (auto const& info : b.program.values)
+      if (info.per_run) b.program.fail(diagnosis_with<refusals::model_reads_label_count>(info.line));
+    if (logits.type() == dtype::i32) b.program.fail(diagnosis_with<op::integers_instead_of_floats>(logits.info().line));
+    return b;
+  }
+
   /// Whether the first labels are one class id per row of logits, so that `evaluate` counts correct predictions.
   static constexpr bool first_labels_are_classes =
       !labels.empty() && labels[0].type == port_type::ids && labels[0].each == per::row && labels[0].features == 0;
