@@ -93,7 +93,8 @@ template <class real> double chain_rate() {
 /// `available_processors()`. On x86-64, the function uses AVX-512, or AVX2 with FMA, if the processor has these
 /// instructions, even if the code was compiled for another instruction set. The function measures CPU time, so
 /// preemption by other programs does not lower the result; a program on the second hardware thread of the same core
-/// does. The function returns 0 if `detail::chain_rate` returns 0 for any thread. It takes a few hundredths of a second.
+/// does. The function returns 0 if `detail::chain_rate` returns 0 for any thread. It takes a few hundredths of a
+/// second.
 template <class real = float> double arithmetic_peak() {
   std::vector<double> rates(static_cast<std::size_t>(thread_count()));
   parallel_for(thread_count(),
