@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -256,6 +257,16 @@ constexpr program gathered_as_shard() {
   return changed;
 }
 static_assert(!verify(gathered_as_shard()).ok());
+
+/// A step program whose loss has another name, as a policy's pass can give it.
+constexpr program without_loss() {
+  auto changed = update<optimizer::sgd>(micro_batches);
+  for (auto& port : changed.ports)
+    if (port.spec.name == std::string_view("loss")) port.spec.name = "another";
+  return changed;
+}
+static_assert(without_loss().result("clip_coefficient") && !without_loss().result("loss"));
+static_assert(verify(partition(without_loss(), true, 2)).ok());
 
 } // namespace
 

@@ -53,6 +53,11 @@ public:
     sum.use = i;
   }
 
+  /// Records that node i uses the loss, if the program has one.
+  constexpr void use_loss(int i) {
+    if (loss_) use(loss_.value, i);
+  }
+
   /// Moves the reduction of a gradient forward, to the node before which another sum is reduced, if all contributions
   /// to the gradient before its first use precede that node, and the node is outside of all loops. As a result, the
   /// collectives follow one another. Call this function after the last node.

@@ -101,7 +101,7 @@ private:
     }
     out_.program.fail(layouts_.check_elements(n));
     // The host reads the loss: the node of the clip coefficient, after all contributions, counts as this use.
-    if (n.outputs.contains(clip_coefficient_)) sums_.use(in_.result("loss").value, i);
+    if (n.outputs.contains(clip_coefficient_)) sums_.use_loss(i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
   }
 
