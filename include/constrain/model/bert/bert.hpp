@@ -18,12 +18,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// BERT (Devlin et al. 2019): tokens and token types, both [sequences, tokens], and the length of each sequence
 /// [sequences] -> logits. Without `classes`, the model is for masked language modeling: the head is a linear layer with
-/// GELU and layer normalization, then the token embedding with a bias -> [sequences, tokens, vocabulary]. With
-/// `classes`, the model classifies texts or pairs of texts: the head is the pooler (a linear layer with tanh on the
-/// first token), then a linear layer -> [sequences, classes].
+/// GELU and layer normalization, then a linear layer with the table of the token embedding as its weight, and a bias ->
+/// [sequences, tokens, vocabulary]. With `classes`, the model classifies texts or pairs of texts: the head is the
+/// pooler (a linear layer with tanh on the first token), then a linear layer -> [sequences, classes].
 ///
-/// The blocks are post-norm. Dropout follows the embeddings, both layers of a block and the pooler, with the setting
-/// "dropout" as its probability; attention probabilities have no dropout. The default sizes are BERT base's.
+/// The blocks are post-norm. Dropout follows the embeddings, the attention and the feed-forward layer of a block, and
+/// the pooler, with the setting "dropout" as its probability; attention probabilities have no dropout. The default
+/// sizes are BERT base's.
 struct bert {
   int layers = 12;        // transformer blocks
   int heads = 12;         // attention heads; their number must divide the width
@@ -60,7 +61,7 @@ struct bert {
   }
 
 private:
-  /// A linear layer with BERT's initial weights.
+  /// A linear layer whose initial weights have BERT's standard deviation, 0.02.
   static constexpr value dense(char const* name, value x, std::int64_t features) {
     return linear(name, x, features, {.stddev = 0.02});
   }

@@ -15,7 +15,7 @@ template <class from, class to> struct cast_elements {
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = x[i]; }
 };
 
-/// The result for one element, before it is rounded to the type of the result.
+/// x for one element, before it is rounded to the type of y.
 struct identity_function {
   template <class real> CT_HOST_DEVICE real operator()(real x) const { return x; }
 };

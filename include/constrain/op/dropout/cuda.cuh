@@ -32,7 +32,7 @@ template <class stored> struct dropout_of_thread {
       CT_UNROLL
       for (int k = 0; k < n; ++k) {
         auto const bits = stream.draw(first_sample + sample, (element + k) / 4);
-        auto const word = (element + k) % 4; // not an index, so that the words stay in registers
+        auto const word = (element + k) % 4; // comparisons, not an index, so that the words stay in registers
         apply(word < 2 ? word == 0 ? bits.word[0] : bits.word[1] : word == 2 ? bits.word[2] : bits.word[3], x[k]);
       }
     }

@@ -16,9 +16,9 @@ struct row_sum_options {
 
 namespace op {
 
-/// y (+)= the sum of x over its first dimension, [parts, features] -> [features]. The order of the additions depends
-/// only on the shape. (+)=: the first write in a run of the program overwrites y; later writes add to it. The pass
-/// `sum_parts_together` inserts this op.
+/// y (+)= the sum of x over its first dimension, [parts, features] -> [features]. On each device, the order of the
+/// additions depends only on the shape. (+)=: the first write in a run of the program overwrites y; later writes add to
+/// it. The pass `sum_parts_together` inserts this op.
 struct sum_parts {
   static constexpr char const* name = "sum_parts";
   static constexpr unsigned accumulating = 0b1;

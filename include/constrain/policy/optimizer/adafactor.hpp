@@ -33,7 +33,7 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
                        "give hyperparameters closer to the defaults"});
 }
 
-/// The hyperparameters of step t that the kernels read. `rate`: learning rate or step size.
+/// The hyperparameters of step t that the kernels read. `rate`: learning rate or relative step size.
 template <class hyper> op::adafactor_step adafactor_step_of(hyper const& h, double rate, optimizer_step t) {
   double beta1 = 0;
   if constexpr (requires { h.beta1; }) beta1 = h.beta1;
@@ -94,9 +94,9 @@ struct adafactor {
 };
 
 /// `adafactor` with a relative step size instead of a learning rate, like Hugging Face's
-/// transformers.Adafactor with its default relative_step=True. The step size depends only on the step t:
-/// min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. A schedule and `scale_learning_rate` have no
-/// effect.
+/// transformers.Adafactor with its default relative_step=True. The relative step size takes the place of the learning
+/// rate in `a`, and depends only on the step t: min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`.
+/// A schedule and `scale_learning_rate` have no effect.
 struct adafactor_relative_step {
   static constexpr char const* name = "adafactor_relative_step";
 
@@ -107,8 +107,8 @@ struct adafactor_relative_step {
     float clip_threshold = 1;    // upper bound of rms(u), above 0
     float decay_rate = -0.8f;    // exponent of t in beta2, at most 0
     float weight_decay = 0;      // at least 0; decoupled, and multiplied by `a`; biases and norms do not decay
-    bool scale_parameter = true; // whether rms(w) multiplies the step size
-    bool warmup_init = false;    // whether the step size grows from 1e-6
+    bool scale_parameter = true; // whether rms(w) multiplies the relative step size
+    bool warmup_init = false;    // whether the relative step size grows from 1e-6
   };
   /// Throws `error` if a hyperparameter is outside its range or not finite, or if together they allow too large an
   /// update (`check_adafactor`).
