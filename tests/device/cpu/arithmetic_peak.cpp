@@ -37,22 +37,23 @@ private:
 
 TEST_CASE("the peak is about the same at every start, on a busy machine too") {
   double low = 0, high = 0;
-  int known = 0;
+  // If the machine's other programs disturb most measurements, the peak is not known, and nobody is told another.
   auto const measure = [&] {
-    for (int i = 0; i < 6; ++i) {
+    int known = 0;
+    for (int i = 0; i < 200 && known < 4; ++i) {
       auto const peak = ct::arithmetic_peak<float>();
-      if (peak == 0) continue; // it is not known, and nobody is told another
-      low = known == 0 ? peak : std::min(low, peak), high = std::max(high, peak);
+      if (peak == 0) continue;
+      low = low == 0 ? peak : std::min(low, peak), high = std::max(high, peak);
       ++known;
     }
+    return known;
   };
-  measure();
+  CHECK(measure() == 4);
   {
     competing_load const load;
-    measure();
+    CHECK(measure() == 4);
   }
-  MESSAGE("from ", low * 1e-9, " to ", high * 1e-9, " GFLOP/s, ", known, " of 12 known");
-  CHECK(known >= 6);
+  MESSAGE("from ", low * 1e-9, " to ", high * 1e-9, " GFLOP/s");
   // A program on the second hardware thread of the same core, even in another virtual machine, halves the rate. One
   // long measurement by the wall's clock would give a quarter of it.
   CHECK(high < 3 * low);
