@@ -22,7 +22,7 @@ struct with_pass<policy_list<first, rest...>, found...>
 
 /// The members of a set of policies that the passes of an entry without gradients read.
 template <class precision_, class attention_, class fusion_, class parallelism_, class device_, class target_,
-          class with_pass, bool casts_biases_, int broken_>
+          class in_order_, bool casts_biases_, int broken_>
 struct forward_policies {
   using precision = precision_;
   using attention = attention_;
@@ -30,22 +30,23 @@ struct forward_policies {
   using parallelism = parallelism_;
   using device = device_;
   using target = target_;
-  using in_order = with_pass;
+  using in_order = in_order_;
   static constexpr bool casts_biases = casts_biases_;
   struct composition {
     static constexpr int broken = broken_;
   };
 };
 
-/// Sets of policies that differ only in policies that these passes do not read, such as the optimizer, have the same
-/// `forward_policies`, so that trainers of one task share the results of the passes, which saves compile time.
+/// The `forward_policies` of a set. They are the same type for sets that differ only in policies that the passes of an
+/// entry without gradients do not read, such as the optimizer. So trainers of one task share the results of these
+/// passes, which saves compile time.
 template <class set>
 using forward_policies_of =
     forward_policies<typename set::precision, typename set::attention, typename set::fusion, typename set::parallelism,
                      typename set::device, typename set::target, typename with_pass<typename set::in_order>::type,
                      set::casts_biases, set::composition::broken>;
 
-/// The program of one entry that a task builds, with parameters and activations of type `real`. All sets of policies
+/// The program of one entry as a task builds it, with parameters and activations of type `real`. All sets of policies
 /// share this constant.
 template <class task, entry e, dtype real> inline constexpr program built_program = task::build(e, real);
 
