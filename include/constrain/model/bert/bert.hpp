@@ -47,7 +47,7 @@ struct bert {
     return m;
   }
   /// The logits. All inputs are i32. `tokens`: from 0 to `vocabulary` - 1. `types_of_tokens`: from 0 to `types` - 1.
-  /// `lengths`: the number of tokens of each sequence, without padding, which may be 0; no token attends to the padding,
+  /// `lengths`: the number of tokens of each sequence, without padding; it may be 0. No token attends to the padding,
   /// which comes last.
   constexpr value operator()(value tokens, value types_of_tokens, value lengths) const {
     auto const table = parameter(tokens, "token.weight", shape(vocabulary, width), role::embedding, {.stddev = 0.02});
