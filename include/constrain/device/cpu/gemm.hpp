@@ -17,7 +17,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The provider of fp32 GEMMs with k > 0: "oneDNN" (except for GEMMs without transposes for which
+/// The provider of fp32 GEMMs with k > 0: "oneDNN" (except for GEMMs whose A is not transposed and for which
 /// `builtin_gemm_is_faster` is true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN,
 /// bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless `multiplies_pairs` is true
 /// or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
@@ -66,7 +66,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
       detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;
     }
-    if (k > 0 && !(!ta && !tb && detail::builtin_gemm_is_faster(m, ldb))) {
+    if (k > 0 && (ta || !detail::builtin_gemm_is_faster(m, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
       throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ",

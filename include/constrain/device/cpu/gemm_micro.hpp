@@ -55,6 +55,12 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // the next one B; 0: it leaves this to the processor. On the same Xeon, with 256 rows of x, this raised the rate
   // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp).
   static constexpr int rows_ahead = bytes == 64 && compiled_for_avx512_fp16 ? 8 : 0;
+  // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
+  // the first one, instead of during the loop. Both save instructions, which limit the rate while another virtual
+  // machine uses the other hardware thread of a core. On two Zen 3 cores that were shared so, the rate relative to the
+  // best provider rose from 0.77 to 0.98 with 64 rows of x, and from 0.80 to 1.03 with 256 (medians over gpt2's shapes
+  // of bench/gemms.cpp).
+  static constexpr bool unrolled = bytes < 64;
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;
   static_assert(tile_columns % columns == 0);
@@ -65,6 +71,17 @@ template <class real> struct gemm_scales { real alpha, beta; };
 
 /// sum += a b
 template <class real, class vector> [[gnu::always_inline]] inline void multiply_add(vector& sum, real a, vector b) {
+#if defined(__FMA__)
+  if constexpr (sizeof(vector) == 32) {
+    // g++ would choose instructions that overwrite the broadcast `a` instead of the sum, and spill sums.
+    vector const broadcast = a - vector{};
+    vector result = sum; // an operand of asm that is an element of an array would keep the array in memory
+    if constexpr (sizeof(real) == 4) asm("vfmadd231ps %2, %1, %0" : "+x"(result) : "x"(b), "x"(broadcast));
+    else asm("vfmadd231pd %2, %1, %0" : "+x"(result) : "x"(b), "x"(broadcast));
+    sum = result;
+    return;
+  }
+#endif
   sum += a * b;
 }
 #if defined(__AVX512BF16__)
@@ -92,11 +109,11 @@ template <class vector, class real>
 }
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
-/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Prefetches a few cache lines of c and
-/// of the next block of B every `gemm_prefetch::interval` rows of b: more at a time would make the loads of a and b
-/// wait. If `blocking::rows_ahead` is not 0, also prefetches a and b. The function is not inlined, and its loop has no
-/// live vectors except sums and operands: any other vector could spill a register. Only the conversion of float16 needs
-/// more vectors; even so, packing such a B in a separate pass is slower.
+/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Every `gemm_prefetch::interval` rows of
+/// b, it prefetches a few cache lines of the next block of B and, unless `blocking::unrolled` is true, of c: more at a
+/// time would make the loads of a and b wait. If `blocking::rows_ahead` is not 0, it also prefetches a and b. The
+/// function is not inlined, and its loop has no live vectors except sums and operands: any other vector could spill a
+/// register. Only the conversion of float16 needs more vectors; even so, packing such a B in a separate pass is slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,
@@ -104,24 +121,48 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
                                   gemm_prefetches& prefetch) {
   using vector = typename vector_of<real>::vector;
   constexpr int lanes = blocking::lanes;
-  // C's tile must be in the cache after the sums. A row may touch one line more than its bytes fill.
-  constexpr auto size = static_cast<std::int64_t>(sizeof(real));
-  prefetch.c = {.row = reinterpret_cast<char const*>(c),
-                .rows = rows,
-                .stride = ldc * size,
-                .row_bytes = blocking::columns * size + gemm_prefetch::line - 1};
-  prefetch.c.spread_over((depth - 1) / gemm_prefetch::interval + 1);
+  // C's tile must be in the cache after the sums.
+  if constexpr (blocking::unrolled) {
+    ((__builtin_prefetch(c + row * ldc, 1, 3), __builtin_prefetch(c + row * ldc + blocking::columns - 1, 1, 3)), ...);
+  } else {
+    // A row may touch one line more than its bytes fill.
+    constexpr auto size = static_cast<std::int64_t>(sizeof(real));
+    prefetch.c = {.row = reinterpret_cast<char const*>(c),
+                  .rows = rows,
+                  .stride = ldc * size,
+                  .row_bytes = blocking::columns * size + gemm_prefetch::line - 1};
+    prefetch.c.spread_over((depth - 1) / gemm_prefetch::interval + 1);
+  }
   vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
-  for (std::int64_t p = 0; p < depth; ++p, a += blocking::rows) {
-    if (p % gemm_prefetch::interval == 0) prefetch.b.fetch_to_read(), prefetch.c.fetch_to_write();
+  // Multiplies with row `ahead` of the rows of a that begin at `a`, and with the next row of b.
+  auto const multiply_row = [&](std::size_t ahead) __attribute__((always_inline)) {
+    auto const* const a_row = a + ahead * blocking::rows;
     typename blocking::vector b_left, b_right;
     // `load` also advances the address, before the sums: otherwise g++ would load B from memory again for every row.
     b.load(b_left, b_right);
     if constexpr (blocking::rows_ahead > 0) {
-      gemm_fetch(a + blocking::rows_ahead * blocking::rows, blocking::rows * sizeof(packed));
+      gemm_fetch(a_row + blocking::rows_ahead * blocking::rows, blocking::rows * sizeof(packed));
       b.fetch(blocking::rows_ahead);
     }
-    ((multiply_add(left_sums[row], a[row], b_left), multiply_add(right_sums[row], a[row], b_right)), ...);
+    ((multiply_add(left_sums[row], a_row[row], b_left), multiply_add(right_sums[row], a_row[row], b_right)), ...);
+  };
+  std::int64_t p = 0;
+  if constexpr (blocking::unrolled) {
+    for (; p + gemm_prefetch::interval <= depth; p += gemm_prefetch::interval) {
+      prefetch.b.fetch_to_read();
+      [&]<std::size_t... ahead>(std::index_sequence<ahead...>) __attribute__((always_inline)) {
+        (multiply_row(ahead), ...);
+      }
+      (std::make_index_sequence<gemm_prefetch::interval>{});
+      a += gemm_prefetch::interval * blocking::rows;
+    }
+  }
+  for (; p < depth; ++p, a += blocking::rows) {
+    if (p % gemm_prefetch::interval == 0) {
+      prefetch.b.fetch_to_read();
+      if constexpr (!blocking::unrolled) prefetch.c.fetch_to_write();
+    }
+    multiply_row(0);
   }
   // Makes the compiler compute C's addresses here, instead of keeping them in registers during the loop.
   asm("" : "+r"(c), "+r"(ldc));

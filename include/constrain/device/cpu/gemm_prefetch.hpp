@@ -22,18 +22,23 @@ struct gemm_prefetch {
 
   /// Prefetches the next cache lines into the L2 cache.
   [[gnu::always_inline]] void fetch_to_read() {
-    for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) __builtin_prefetch(next_line(), 0, 2);
+    for_next_lines([](char const* next) __attribute__((always_inline)) { __builtin_prefetch(next, 0, 2); });
   }
   /// Prefetches the next cache lines into the L1 cache, for writing where the target supports it.
   [[gnu::always_inline]] void fetch_to_write() {
-    for (std::int64_t i = 0; i < lines_per_fetch && rows > 0; ++i) __builtin_prefetch(next_line(), 1, 3);
+    for_next_lines([](char const* next) __attribute__((always_inline)) { __builtin_prefetch(next, 1, 3); });
   }
 
 private:
-  [[gnu::always_inline]] char const* next_line() {
-    char const* const next = row + offset;
-    if ((offset += line) >= row_bytes) offset = 0, row += stride, --rows;
-    return next;
+  template <class function> [[gnu::always_inline]] void for_next_lines(function fetch) {
+    if (rows <= 0) return;
+    auto lines = lines_per_fetch;
+    do {
+      fetch(row + offset);
+      if ((offset += line) < row_bytes) continue;
+      offset = 0, row += stride;
+      if (--rows == 0) return;
+    } while (--lines > 0);
   }
 };
 
