@@ -70,8 +70,8 @@ struct timed {
   double gflops;
 };
 
-/// The median rate of each provider that supports the shape and the types on this machine. The providers alternate; each
-/// runs for at least 50 ms in each round.
+/// The median rate of each provider that supports the types on this machine. The providers alternate; each runs for at
+/// least 50 ms in each round.
 template <class stored, class result>
 std::vector<timed> measure(std::vector<provider<stored, result>> all, gemm_shape const& shape, int rounds) {
   auto const a = random_matrix<stored>(shape.m * shape.k, 1), b = random_matrix<stored>(shape.k * shape.n, 2);
@@ -89,9 +89,7 @@ std::vector<timed> measure(std::vector<provider<stored, result>> all, gemm_shape
       for (int n = 0; n < runs[i]; ++n) all[i].multiply(shape, a.data(), b.data(), c.data());
     });
   };
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    runs[i] = static_cast<int>(0.05 / std::max(repeat(i), 1e-6)) + 1;
-  }
+  for (std::size_t i = 0; i < all.size(); ++i) runs[i] = static_cast<int>(0.05 / std::max(repeat(i), 1e-6)) + 1;
   for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < all.size(); ++i) seconds[i].push_back(repeat(i) / runs[i]);
   std::vector<timed> out;

@@ -109,9 +109,9 @@ template <class vector, class real>
 }
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
-/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Every `gemm_prefetch::interval` rows of
-/// b, it prefetches a few cache lines of the next block of B and, unless `blocking::unrolled` is true, of c: more at a
-/// time would make the loads of a and b wait. If `blocking::rows_ahead` is not 0, it also prefetches a and b. The
+/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Every `gemm_prefetch::interval` rows
+/// of b, it prefetches a few cache lines of the next block of B and, unless `blocking::unrolled` is true, of c: more at
+/// a time would make the loads of a and b wait. If `blocking::rows_ahead` is not 0, it also prefetches a and b. The
 /// function is not inlined, and its loop has no live vectors except sums and operands: any other vector could spill a
 /// register. Only the conversion of float16 needs more vectors; even so, packing such a B in a separate pass is slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
