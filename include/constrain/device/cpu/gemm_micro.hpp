@@ -71,14 +71,14 @@ template <class real> struct gemm_scales { real alpha, beta; };
 
 /// sum += a b
 template <class real, class vector> [[gnu::always_inline]] inline void multiply_add(vector& sum, real a, vector b) {
-#if defined(__FMA__)
+#if defined(__AVX__)
   if constexpr (sizeof(vector) == 32) {
-    // g++ would choose instructions that overwrite the broadcast `a` instead of the sum, and spill sums.
     vector const broadcast = a - vector{};
-    vector result = sum; // an operand of asm that is an element of an array would keep the array in memory
-    if constexpr (sizeof(real) == 4) asm("vfmadd231ps %2, %1, %0" : "+x"(result) : "x"(b), "x"(broadcast));
-    else asm("vfmadd231pd %2, %1, %0" : "+x"(result) : "x"(b), "x"(broadcast));
-    sum = result;
+    vector next = sum + broadcast * b;
+    // Without this statement, g++ would overwrite `broadcast` or `b` instead of the sum in some places, and spill sums
+    // later. `next` is a copy because an array with an element that asm may change stays in memory.
+    asm("" : "+x"(next) : "x"(broadcast), "x"(b));
+    sum = next;
     return;
   }
 #endif
