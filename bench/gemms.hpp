@@ -164,10 +164,13 @@ template <class stored, class result> std::vector<provider<stored, result>> prov
                                 p.ldb(), 0, c, p.n);
                  }});
 #if defined(CONSTRAIN_WITH_ONEDNN)
-  auto const matmul = std::make_shared<detail::matmul_primitives<stored, result>>();
-  all.push_back({"oneDNN matmul", [matmul](gemm_shape const& p, stored const* a, stored const* b, result* c) {
-                   (*matmul)(p, a, b, c);
-                 }});
+  // oneDNN multiplies bf16 only with AVX-512.
+  if (std::is_same_v<stored, float> || constrain::detail::has_avx512()) {
+    auto const matmul = std::make_shared<detail::matmul_primitives<stored, result>>();
+    all.push_back({"oneDNN matmul", [matmul](gemm_shape const& p, stored const* a, stored const* b, result* c) {
+                     (*matmul)(p, a, b, c);
+                   }});
+  }
 #endif
   if constexpr (std::is_same_v<stored, float> && std::is_same_v<result, float>) {
 #if defined(CONSTRAIN_WITH_ONEDNN)

@@ -29,6 +29,13 @@ inline constexpr bool compiled_for_avx512_fp16 = true;
 inline constexpr bool compiled_for_avx512_fp16 = false;
 #endif
 
+/// Whether the code is compiled for FMA.
+#if defined(__FMA__)
+inline constexpr bool compiled_for_fma = true;
+#else
+inline constexpr bool compiled_for_fma = false;
+#endif
+
 /// Block sizes and limits of the built-in GEMM for one type of packed elements and register width. A micro-tile of C,
 /// rows x columns, stays in registers. At most tile_rows x depth elements of A and depth x tile_columns elements of B
 /// are packed at a time. A block of A, of block_panels panels, and the packed B together stay in the L2 cache.
@@ -58,9 +65,9 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
   // the first one, instead of during the loop. Both save instructions, which limit the rate while another virtual
   // machine uses the other hardware thread of a core. On two Zen 3 cores that were shared so, the rate relative to the
-  // best provider rose from 0.77 to 0.98 with 64 rows of x, and from 0.80 to 1.03 with 256 (medians over gpt2's shapes
-  // of bench/gemms.cpp).
-  static constexpr bool unrolled = bytes < 64;
+  // fastest of oneDNN 2.6 and OpenBLAS rose from 0.78 to 1.03 with 64 rows of x, and from 0.80 to 1.06 with 256
+  // (medians over the shapes of bench/gemms.cpp). Without FMA, g++ would spill sums.
+  static constexpr bool unrolled = bytes == 32 && compiled_for_fma;
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;
   static_assert(tile_columns % columns == 0);
@@ -71,7 +78,7 @@ template <class real> struct gemm_scales { real alpha, beta; };
 
 /// sum += a b
 template <class real, class vector> [[gnu::always_inline]] inline void multiply_add(vector& sum, real a, vector b) {
-#if defined(__AVX__)
+#if defined(__FMA__)
   if constexpr (sizeof(vector) == 32) {
     vector const broadcast = a - vector{};
     vector next = sum + broadcast * b;
@@ -110,10 +117,11 @@ template <class vector, class real>
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
 /// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Every `gemm_prefetch::interval` rows
-/// of b, it prefetches a few cache lines of the next block of B and, unless `blocking::unrolled` is true, of c: more at
-/// a time would make the loads of a and b wait. If `blocking::rows_ahead` is not 0, it also prefetches a and b. The
-/// function is not inlined, and its loop has no live vectors except sums and operands: any other vector could spill a
-/// register. Only the conversion of float16 needs more vectors; even so, packing such a B in a separate pass is slower.
+/// of b, it prefetches a few cache lines of the next block of B and of c: more at a time would make the loads of a and
+/// b wait. If `blocking::unrolled` is true, it prefetches c before the first row instead. If `blocking::rows_ahead` is
+/// not 0, it also prefetches a and b. The function is not inlined, and its loop has no live vectors except sums and
+/// operands: any other vector could spill a register. Only the conversion of float16 needs more vectors; even so,
+/// packing such a B in a separate pass is slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,
@@ -134,7 +142,7 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
     prefetch.c.spread_over((depth - 1) / gemm_prefetch::interval + 1);
   }
   vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
-  // Multiplies with row `ahead` of the rows of a that begin at `a`, and with the next row of b.
+  // Adds to the sums the products of row `ahead` of a, counted from `a`, and the next row of b.
   auto const multiply_row = [&](std::size_t ahead) __attribute__((always_inline)) {
     auto const* const a_row = a + ahead * blocking::rows;
     typename blocking::vector b_left, b_right;

@@ -44,15 +44,15 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
                  "; build without CONSTRAIN_WITH_ONEDNN for another provider"});
 }
 
-/// Whether to use the built-in GEMM instead of oneDNN for a float GEMM whose A is not transposed. m: rows of A. ldb:
-/// elements from one row of the stored B to the next. Measured with oneDNN 2.6 on two Zen 3 cores, which have AVX2 but
-/// not AVX-512 (medians over the GEMMs of bench/gemms.cpp): with rows of B that are a multiple of 4096 bytes apart, the
-/// built-in GEMM reached 1.20 times oneDNN's rate for 8 rows of A and 1.42 times for 64; with other rows of B, 0.80
-/// times for 8, 1.04 times for 64 and 1.12 times for 256. oneDNN was mostly faster for up to 4 rows of A, and with a
-/// transposed A for k up to 256.
-inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t ldb) {
+/// Whether to use the built-in GEMM instead of oneDNN for a float GEMM whose A is not transposed. m, n, k: as in
+/// `gemm`. ldb: elements from one row of the stored B to the next. Measured with oneDNN 2.6 on two Zen 3 cores, which
+/// have AVX2 but not AVX-512, with the layers of bench/gemms.cpp (medians): with rows of B that are a multiple of 4096
+/// bytes apart, the built-in GEMM reached 1.20 times oneDNN's rate for 8 rows of A and 1.42 times for 64; with other
+/// rows of B, 0.80 times for 8, 1.04 times for 64 and 1.12 times for 256. oneDNN was faster for up to 4 rows of A, and
+/// mostly for fewer than 128 columns of B, for fewer than 64 of A, and with a transposed A for k up to 256.
+inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t ldb) {
   static bool const avx2_only = vector_bytes == 32 && !has_avx512();
-  return avx2_only && m >= (ldb % 1024 == 0 ? 8 : 64);
+  return avx2_only && m >= (ldb % 1024 == 0 ? 8 : 128) && n >= 128 && k >= 64;
 }
 
 /// Whether to use oneDNN's matmul primitive instead of `dnnl_sgemm` for a float GEMM of A and the transpose of B. m, n,

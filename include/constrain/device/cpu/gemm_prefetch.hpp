@@ -50,8 +50,8 @@ private:
     __builtin_prefetch(static_cast<char const*>(from) + offset, 0, 3);
 }
 
-/// The prefetches that a micro-kernel makes every `gemm_prefetch::interval` rows: lines of the next block of B, and of
-/// its own micro-tile of C.
+/// The prefetches that a micro-kernel makes every `gemm_prefetch::interval` rows: lines of the next block of B and,
+/// unless `gemm_blocking::unrolled` is true, of its own micro-tile of C.
 struct gemm_prefetches {
   gemm_prefetch b{}, c{};
 };
