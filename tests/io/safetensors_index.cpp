@@ -56,5 +56,5 @@ TEST_CASE("an index that names other files, or nothing, is refused") {
   CHECK(refusal(R"({"weight_map": {"a": "m.safetensors", "a": "m.safetensors"}})").find("twice") != std::string::npos);
   CHECK(refusal("").starts_with("'it' "));
   CHECK(refusal(std::string((std::size_t{64} << 20) + 1, ' ')) ==
-        "the index 'it' has 67108865 bytes, but an index has at most 67108864; get the file again");
+        "the index 'it' has 67108865 bytes, more than the 67108864 that this library reads; get the file again");
 }

@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     constexpr int128 maximum_samples = int128{1} << 36; // samples that can be counted in hours
     if (int128{epochs - start.epoch} * size > maximum_samples && int128{limit} * sequences > maximum_samples)
       throw error({"batches_until: ", epochs, " epochs of ", counted(size, "sample"),
-                   " are too many to count one by one, as samples without labels require; give fewer epochs, or a "
-                   "number of steps"});
+                   " are too many to count one by one, which is necessary because a sample has no valid label; give "
+                   "fewer epochs, or a number of steps"});
     return source.count_before(epochs, limit);
   }
   auto const batches_in = [&](int128 n) {

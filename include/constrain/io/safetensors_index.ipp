@@ -48,8 +48,8 @@ namespace detail {
                                                                           std::string const& source) {
   constexpr std::size_t maximum_bytes = std::size_t{64} << 20;
   if (text.size() > maximum_bytes)
-    throw error({"the index '", source, "' has ", text.size(), " bytes, but an index has at most ", maximum_bytes,
-                 "; get the file again"});
+    throw error({"the index '", source, "' has ", text.size(), " bytes, more than the ", maximum_bytes,
+                 " that this library reads; get the file again"});
   auto const map = json::parse(text, source)["weight_map"];
   std::vector<std::string_view> names, files; // of each tensor, in the order of the index
   for (auto const& [name, file] : map.members()) {

@@ -4,8 +4,8 @@
 
 /// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
-/// each computes a part of the layers that can be divided. All policies except `none` need MPI; on CUDA devices, they
-/// also need NCCL.
+/// each computes a part of the layers that can be divided. All policies except `none` need MPI. On CUDA devices,
+/// `ddp` and `zero` also need NCCL; several tensor ranks are refused there.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
@@ -108,10 +108,11 @@ template <int stage, int ranks> struct zero {
 /// heads. The second layer sums over these features, and the sums of all processes are added. Each process also has a
 /// range of the rows of a token embedding, and of the classes of the output layer. The weights of divided layers and
 /// embeddings are divided too, with their gradients and optimizer states; every process holds all other tensors. A
-/// layer is not divided if `ranks` does not divide the number of its features, heads or key-value heads. All
-/// conditions, also for embeddings and the output layer, are in pass/divide.hpp. The number of processes is `ranks`.
-/// Refused at compile time: fewer heads than ranks, a model without a layer or vocabulary that can be divided, an
-/// optimizer that does not update divided tensors element by element, and, for `ranks` above 1, CUDA devices.
+/// layer other than the output layer is not divided if `ranks` does not divide the number of its features, heads or
+/// key-value heads. All conditions, also for embeddings and the output layer, are in pass/divide.hpp. The number of
+/// processes is `ranks`. Refused at compile time: fewer heads than ranks, a model without a layer or vocabulary that
+/// can be divided, an optimizer that does not update divided tensors element by element, and, for `ranks` above 1, CUDA
+/// devices.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};

@@ -15,7 +15,7 @@ template <diagnosis d> struct value_is_not_a_parameter {
 /// The parts lie along dimension `got`, which a parameter with `expected` dimensions does not have.
 template <diagnosis d> struct no_such_dimension_of_parts {
   static_assert(d.ok(), "ct::in_parts: the parameter has `expected` dimensions, but its parts lie along dimension "
-                        "`got`; give one of its dimensions, which count from 0, the outermost");
+                        "`got`; give one of its dimensions, which are numbered from 0, the outermost");
 };
 
 /// There are too many parts, an extent is below 1, or the extents do not add up to the parameter's extent, `expected`.
@@ -30,7 +30,8 @@ template <diagnosis d> struct parts_do_not_fit {
 
 namespace detail {
 
-/// The error of a value that cannot have these parts along `dimension`; otherwise no error.
+/// The error if `parameter` cannot have these parts along `dimension`; otherwise no error. `line`: the source line of
+/// the call to `in_parts`.
 constexpr diagnosis check_parts(value parameter, part_list const& parts, int dimension, int line) {
   auto const& info = parameter.info();
   int const called_from = parameter.owner().called_from, rank = info.shape.rank;

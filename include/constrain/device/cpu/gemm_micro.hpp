@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class packed> using sum_of = std::conditional_t<std::is_same_v<packed, bfloat16_pair>, float, packed>;
 
 /// Whether the code is compiled for AVX512-FP16, and also for AVX512-BF16: only then does CONSTRAIN_FLAGS name
-/// AVX512-FP16. Of the processors on which the GEMM was measured, Intel's Xeon (family 6, model 207) has AVX512-FP16,
-/// and Zen 4 and Zen 5 do not.
+/// AVX512-FP16. Of the processors on which the GEMM was measured, only the Intel Xeons (family 6, models 167 and 207)
+/// have AVX512-FP16.
 #if defined(__AVX512BF16__) && defined(__AVX512FP16__)
 inline constexpr bool compiled_for_avx512_fp16 = true;
 #else
@@ -46,13 +46,14 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   static constexpr int columns = 2 * lanes;
   // These sizes suit an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
   static constexpr int depth = bytes == 64 ? 384 : 256;
-  static constexpr std::int64_t along_k = depth * elements_of<packed>;      // elements of k in `depth`
+  static constexpr std::int64_t along_k = depth * elements_of<packed>;      // elements along k in `depth` rows
   static constexpr std::int64_t block_panels = 512 / sizeof(packed) / rows; // panels of A in a block
   static constexpr int tile_rows = (2048 / sizeof(packed) + rows - 1) / rows * rows;
   static constexpr int tile_columns = 512 / sizeof(packed);
   // With at most this many rows of A in a thread's tile, packing B costs more time than it saves. B is then read in
   // place if it needs no conversion and no transposition, except in a block that ends with an incomplete panel. With
-  // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels (both measured on Zen 5).
+  // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels. Both limits were measured
+  // on Zen 5.
   static constexpr int rows_in_place = (bytes == 64 ? 5 : 2) * rows;
   // Whether B is packed even for at most `rows_in_place` rows if A has several panels and a micro-kernel packs B. On an
   // Intel Xeon (family 6, model 207), this made the input gradients of bench/gemms.cpp faster: with 64 rows of x, by
@@ -63,10 +64,11 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp).
   static constexpr int rows_ahead = bytes == 64 && compiled_for_avx512_fp16 ? 8 : 0;
   // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
-  // the first one, instead of during the loop. Both save instructions, which limit the rate while another virtual
-  // machine uses the other hardware thread of a core. On two Zen 3 cores that were shared so, the rate relative to the
-  // fastest of oneDNN 2.6 and OpenBLAS rose from 0.78 to 1.03 with 64 rows of x, and from 0.80 to 1.06 with 256
-  // (medians over the shapes of bench/gemms.cpp). Without FMA, g++ would spill sums.
+  // the first one, instead of during the loop. Both save instructions, whose number limits the rate while another
+  // virtual machine uses the other hardware thread of a core. On two Zen 3 cores that were shared in this way, the rate
+  // relative to the fastest of oneDNN 2.6 and OpenBLAS rose from 0.78 to 1.03 with 64 rows of x, and from 0.80 to 1.06
+  // with 256 (medians over the shapes of bench/gemms.cpp). With 64-byte vectors, a loop without unrolling was as fast
+  // on the Xeon. Without FMA, g++ would spill sums.
   static constexpr bool unrolled = bytes == 32 && compiled_for_fma;
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;
@@ -115,13 +117,13 @@ template <class vector, class real>
   target = alpha * sum + beta * target;
 }
 
-/// The micro-kernel: c = alpha a b + beta c for the first `rows` of a micro-tile of sizeof...(row) rows; c is not read
-/// if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Every `gemm_prefetch::interval` rows
-/// of b, it prefetches a few cache lines of the next block of B and of c: more at a time would make the loads of a and
-/// b wait. If `blocking::unrolled` is true, it prefetches c before the first row instead. If `blocking::rows_ahead` is
-/// not 0, it also prefetches a and b. The function is not inlined, and its loop has no live vectors except sums and
-/// operands: any other vector could spill a register. Only the conversion of float16 needs more vectors; even so,
-/// packing such a B in a separate pass is slower.
+/// The micro-kernel: c = alpha a b + beta c for the first `rows` rows of a micro-tile of sizeof...(row) rows; c is not
+/// read if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Every `gemm_prefetch::interval`
+/// rows of b, it prefetches a few cache lines of the next block of B and of c: more at a time would make the loads of a
+/// and b wait. If `blocking::unrolled` is true, it prefetches c before the first row instead. If `blocking::rows_ahead`
+/// is not 0, it also prefetches a and b. The function is not inlined, and its loops have no live vectors except sums
+/// and operands: with any other vector, the compiler could spill a register. Only the conversion of float16 needs more
+/// vectors; even so, packing such a B in a separate pass is slower.
 template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
           std::size_t... row>
 [[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,
@@ -129,7 +131,7 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
                                   gemm_prefetches& prefetch) {
   using vector = typename vector_of<real>::vector;
   constexpr int lanes = blocking::lanes;
-  // C's tile must be in the cache after the sums.
+  // C's tile is needed in the cache when the sums are complete.
   if constexpr (blocking::unrolled) {
     ((__builtin_prefetch(c + row * ldc, 1, 3), __builtin_prefetch(c + row * ldc + blocking::columns - 1, 1, 3)), ...);
   } else {
@@ -218,7 +220,7 @@ void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, panel_of_
   (std::make_index_sequence<blocking::rows>{});
 }
 
-/// Copies `count` elements, converting them to the type of `to`. With AVX512_BF16, floats below 2^-126 in absolute
+/// Copies `count` elements, converting them to the type of `to`. With AVX512-BF16, floats below 2^-126 in absolute
 /// value become 0 in bf16.
 template <class from_type, class to_type>
 inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
@@ -235,7 +237,7 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
     };
     std::int64_t i = 0;
     for (; i + lanes <= count; i += lanes) convert(i, std::integral_constant<int, lanes>{});
-    // The same instruction for the rest: every element is rounded alike, whatever its position.
+    // The rest uses the same instruction, so that every element is rounded alike, whatever its position.
     if (i < count) convert(i, count - i);
     return;
   }
@@ -243,8 +245,8 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
   simd_loop(count, [=](std::int64_t x) { to[x] = from[x]; });
 }
 
-/// `gemm_rows` for a micro-tile with fewer columns, rows x columns, or for another type of C: the same arithmetic on a
-/// copy of C.
+/// `gemm_rows` for a micro-tile [rows, columns] with at most `blocking::columns` columns, or with another type of C:
+/// the same arithmetic on a copy of C.
 template <class packed, class panel_of_b, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, panel_of_b const& b,

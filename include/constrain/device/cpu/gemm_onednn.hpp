@@ -24,8 +24,8 @@ inline bool has_avx512() { return false; }
 #endif
 
 /// Whether oneDNN's bf16 GEMM is faster on this machine than the built-in GEMM that converts the operands to fp32. This
-/// is the case with AMX, or with AVX512_BF16 on AMD processors. On Intel processors where AMX is absent or disabled (as
-/// in some virtual machines), AVX512_BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an
+/// is the case with AMX, or with AVX512-BF16 on AMD processors. On Intel processors where AMX is absent or disabled (as
+/// in some virtual machines), AVX512-BF16 reaches only half the fp32 rate: 205 against 400 GFLOP/s on two cores of an
 /// Intel Xeon (family 6, model 207) with AMX disabled. Used only if `multiplies_pairs` is false: otherwise, the
 /// built-in GEMM multiplies bf16 pairs with vdpbf16ps, which was faster than oneDNN on Zen 5.
 inline bool onednn_multiplies_bf16() {
@@ -48,18 +48,19 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
 /// `gemm`. ldb: elements from one row of the stored B to the next. Measured with oneDNN 2.6 on two Zen 3 cores, which
 /// have AVX2 but not AVX-512, with the layers of bench/gemms.cpp (medians): with rows of B that are a multiple of 4096
 /// bytes apart, the built-in GEMM reached 1.20 times oneDNN's rate for 8 rows of A and 1.42 times for 64; with other
-/// rows of B, 0.80 times for 8, 1.04 times for 64 and 1.12 times for 256. oneDNN was faster for up to 4 rows of A, and
-/// mostly for fewer than 128 columns of B, for fewer than 64 of A, and with a transposed A for k up to 256.
+/// rows of B, 0.80 times for 8, 1.04 times for 64 and 1.12 times for 256. In smaller layers, with n and k from 64 to
+/// 1000, it reached 0.87 to 1.19 times for 64 rows, so other rows of B need 128. oneDNN was faster for up to 4 rows of
+/// A, and mostly for n below 128 or k below 64.
 inline bool builtin_gemm_is_faster(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t ldb) {
   static bool const avx2_only = vector_bytes == 32 && !has_avx512();
   return avx2_only && m >= (ldb % 1024 == 0 ? 8 : 128) && n >= 128 && k >= 64;
 }
 
 /// Whether to use oneDNN's matmul primitive instead of `dnnl_sgemm` for a float GEMM of A and the transpose of B. m, n,
-/// k: as in `gemm`. Rates in GFLOP/s on two Zen 5 cores with oneDNN 2.6 (bench/gemms.cpp), dnnl_sgemm and matmul: with
-/// rows of B that are a multiple of 4096 bytes apart, 136 and 435 for 64 rows of A, 299 and 475 for 256, 488 and 487
-/// for 1024; with other rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. For one or two rows,
-/// dnnl_sgemm was faster. A small GEMM would take less time than the preparation of the primitive.
+/// k: as in `gemm`. Rates of `dnnl_sgemm` and of matmul, in GFLOP/s, on two Zen 5 cores with oneDNN 2.6
+/// (bench/gemms.cpp): with rows of B that are a multiple of 4096 bytes apart, 136 and 435 for 64 rows of A, 299 and 475
+/// for 256, 488 and 487 for 1024; with other rows, 336 and 440 for 64, 416 and 456 for 256, 490 and 476 for 1024. For
+/// one or two rows, dnnl_sgemm was faster. A small GEMM would take less time than the preparation of the primitive.
 inline bool onednn_matmul_is_faster(std::int64_t m, std::int64_t n, std::int64_t k) {
   static bool const avx512 = has_avx512();
   return avx512 && m >= 4 && (m < 1024 || n < 1024) && m * n * k >= std::int64_t{1} << 24;
@@ -113,7 +114,7 @@ struct onednn_context {
   }
 };
 
-/// oneDNN's name of a type that `onednn_matmul` supports.
+/// oneDNN's constant for `type`; dnnl_data_type_undef if `onednn_matmul` does not support `type`.
 template <class type> inline constexpr auto onednn_type = dnnl_data_type_undef;
 template <> inline constexpr auto onednn_type<float> = dnnl_f32;
 template <> inline constexpr auto onednn_type<bfloat16> = dnnl_bf16;

@@ -21,7 +21,7 @@ template <class packed> struct gemm_packed_panel {
     right = *reinterpret_cast<unaligned const*>(row + vector_of<packed>::lanes);
     row += stride;
   }
-  /// Prefetches the vectors that `load` would load after `count` more calls; the panel may end before.
+  /// Prefetches the vectors that `load` would load after `count` more calls; the panel may end before these.
   [[gnu::always_inline]] void fetch(std::int64_t count) const { gemm_fetch(row + count * stride, 2 * vector_bytes); }
 };
 
@@ -43,7 +43,7 @@ template <class packed, class stored> struct gemm_unpacked_panel {
     *reinterpret_cast<unaligned*>(packed_row + lanes) = right;
     packed_row += 2 * lanes;
   }
-  /// Prefetches the elements that `load` would load after `count` more calls; the panel may end before.
+  /// Prefetches the elements that `load` would load after `count` more calls; the panel may end before these.
   [[gnu::always_inline]] void fetch(std::int64_t count) const {
     constexpr auto elements = elements_of<packed>;
     for (std::int64_t i = 0; i < elements; ++i)

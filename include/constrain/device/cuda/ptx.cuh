@@ -104,7 +104,8 @@ template <class real>
 #endif
   }
 
-/// The two elements of a register as floats: the inverse of `pair_of`. A bfloat16 takes one instruction.
+/// Sets `low` and `high` to the elements in the lower and the upper half of a register. A bfloat16 takes one
+/// instruction.
 template <class real>
 requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void unpair(std::uint32_t pair,
                                                                                             float& low, float& high) {
@@ -119,8 +120,9 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 }
 
 /// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
-/// first `valid` bytes are read; the other bytes of the copy become 0. This thread may read the copied bytes after
-/// `wait_for_copies` has waited for them; other threads may read them only after a barrier that follows this wait.
+/// first `valid` bytes, 0 to 16, are read; the other bytes of the copy become 0. This thread may read the copied bytes
+/// after `wait_for_copies` has waited for them; other threads may read them only after a barrier that follows this
+/// wait.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
 #if defined(__CUDACC__)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

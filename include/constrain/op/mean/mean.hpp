@@ -37,7 +37,7 @@ struct mean {
   /// Refused: a dimension that the value does not have. `expected`: its number of dimensions. `got`: the dimension.
   template <diagnosis d> struct no_such_dimension {
     static_assert(d.ok(), "op::mean: the value has `expected` dimensions, but the mean is over dimension `got`; choose "
-                          "one of the value's dimensions, which count from 0, the outermost");
+                          "one of the value's dimensions, which are numbered from 0, the outermost");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

@@ -46,7 +46,7 @@ struct slice {
   /// Refused: a dimension that x does not have. `expected`: the number of dimensions of x. `got`: the dimension.
   template <diagnosis d> struct no_such_dimension {
     static_assert(d.ok(), "ct::slice: the value has `expected` dimensions, but dimension `got` is sliced; choose one "
-                          "of the value's dimensions, which count from 0, the outermost");
+                          "of the value's dimensions, which are numbered from 0, the outermost");
   };
   /// Refused: indices that x does not have. `expected`: the extent of x in the sliced dimension. `got`: the end of the
   /// slice, or `begin` if `begin` is negative or beyond the extent.
