@@ -7,6 +7,7 @@
 #include <constrain/base/error.hpp>
 #include <constrain/device/cpu/gemm.hpp>
 #include <constrain/io/json_writer.hpp>
+#include <constrain/run/host_arena.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -57,13 +58,23 @@ gemm_shape shape_of(layer const& l, part which, std::int64_t rows) {
   }
 }
 
-template <class stored> std::vector<stored> random_matrix(std::int64_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> values(-1, 1);
-  std::vector<stored> out(static_cast<std::size_t>(count));
-  for (auto& x : out) x = stored(values(random));
-  return out;
-}
+/// A matrix in memory like a trainer's: aligned, and in huge pages where the system has them.
+template <class element> class matrix {
+public:
+  explicit matrix(std::int64_t count)
+      : count_(count), memory_(ct::bytes(count * static_cast<std::int64_t>(sizeof(element)))) {}
+
+  element* data() const { return reinterpret_cast<element*>(memory_.data()); }
+  void fill(unsigned seed) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> values(-1, 1);
+    for (std::int64_t i = 0; i < count_; ++i) data()[i] = element(values(random));
+  }
+
+private:
+  std::int64_t count_;
+  ct::host_arena memory_;
+};
 
 struct timed {
   std::string provider;
@@ -73,8 +84,9 @@ struct timed {
 /// The median rate of each provider. The providers alternate; each runs for at least 50 ms in each round.
 template <class stored, class result>
 std::vector<timed> measure(std::vector<provider<stored, result>> const& all, gemm_shape const& shape, int rounds) {
-  auto const a = random_matrix<stored>(shape.m * shape.k, 1), b = random_matrix<stored>(shape.k * shape.n, 2);
-  std::vector<result> c(static_cast<std::size_t>(shape.m * shape.n));
+  matrix<stored> a(shape.m * shape.k), b(shape.k * shape.n);
+  a.fill(1), b.fill(2);
+  matrix<result> const c(shape.m * shape.n);
   std::vector<std::vector<double>> seconds(all.size());
   std::vector<int> runs(all.size(), 1);
   auto const repeat = [&](std::size_t i) {

@@ -21,7 +21,7 @@ namespace detail {
 /// Each thread's packing buffer, and its size. The size is fixed, so that no GEMM allocates, and is enough for every
 /// element type and instruction set (`gemm_packed` asserts this). The buffer consists of bytes, so that all element
 /// types share it.
-inline constexpr std::size_t gemm_buffer_bytes = 1008 * 1024;
+inline constexpr std::size_t gemm_buffer_bytes = 896 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
 /// Splits `extent`, at least 1, into as few nearly equal parts as possible, none larger than `maximum`. Returns the

@@ -44,12 +44,13 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // Two vectors of B, one vector of A and the micro-tile fit into 32 registers with AVX-512, otherwise into 16.
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4;
   static constexpr int columns = 2 * lanes;
-  // These sizes suit an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise.
+  // These sizes suit an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise. With 64-byte vectors, twice as
+  // many columns of B made forward GEMMs with 64 rows of x up to 15 % slower on Zen 4 in memory without huge pages.
   static constexpr int depth = bytes == 64 ? 384 : 256;
   static constexpr std::int64_t along_k = depth * elements_of<packed>;      // elements along k in `depth` rows
   static constexpr std::int64_t block_panels = 512 / sizeof(packed) / rows; // panels of A in a block
   static constexpr int tile_rows = (2048 / sizeof(packed) + rows - 1) / rows * rows;
-  static constexpr int tile_columns = 512 / sizeof(packed);
+  static constexpr int tile_columns = (bytes == 64 ? 256 : 512) / sizeof(packed);
   // With at most this many rows of A in a thread's tile, packing B costs more time than it saves. B is then read in
   // place if it needs no conversion and no transposition, except in a block that ends with an incomplete panel. With
   // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels. Both limits were measured
@@ -61,8 +62,9 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
   // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
   // the next one B; 0: it leaves this to the processor. On the same Xeon, with 256 rows of x, this raised the rate
-  // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp).
-  static constexpr int rows_ahead = bytes == 64 && compiled_for_avx512_fp16 ? 8 : 0;
+  // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of x that
+  // begin between two cache lines, it raised the least rate from 0.55 to 0.89; it did not help vdpbf16ps.
+  static constexpr int rows_ahead = bytes == 64 && !std::is_same_v<packed, bfloat16_pair> ? 8 : 0;
   // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
   // the first one, instead of during the loop. Both save instructions, whose number limits the rate while another
   // virtual machine uses the other hardware thread of a core. On two Zen 3 cores that were shared in this way, the rate
