@@ -17,10 +17,10 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The provider of fp32 GEMMs with k > 0: "oneDNN" (except for GEMMs whose A is not transposed and for which
-/// `builtin_gemm_is_faster` is true), "CBLAS" (except for sizes above the limit of `int`) or "built-in". With oneDNN,
-/// bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless `multiplies_pairs` is true
-/// or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
+/// The provider of fp32 GEMMs with k > 0, except those for which `builtin_gemm_is_fastest` is true: "oneDNN" (except for
+/// GEMMs whose A is not transposed and for which `builtin_gemm_is_faster` is true), "CBLAS" (except for sizes above the
+/// limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use
+/// oneDNN, unless `multiplies_pairs` is true or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
@@ -60,14 +60,15 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
   detail::check_leading_dimension("A", lda, ta ? m : k);
   detail::check_leading_dimension("B", ldb, tb ? k : n);
   detail::check_leading_dimension("C", ldc, n);
+  [[maybe_unused]] bool const has_faster_provider = k > 0 && !detail::builtin_gemm_is_fastest(m, n, k);
 #if defined(CONSTRAIN_WITH_ONEDNN)
   if constexpr (all_float) {
-    if (k > 0 && alpha == 1 && !ta && tb && detail::onednn_matmul_is_faster(m, n, k)) {
+    if (has_faster_provider && alpha == 1 && !ta && tb && detail::onednn_matmul_is_faster(m, n, k)) {
       detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;
     }
     // With a transposed A, dnnl_sgemm was mostly faster for k up to 256 on two Zen 3 cores.
-    if (k > 0 && (ta || !detail::builtin_gemm_is_faster(m, n, k, ldb))) {
+    if (has_faster_provider && (ta || !detail::builtin_gemm_is_faster(m, n, k, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
       throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ",
@@ -84,7 +85,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
 #elif defined(CONSTRAIN_WITH_CBLAS)
   if constexpr (all_float) {
     auto const fits = std::max({m, n, k, lda, ldb, ldc}) <= std::numeric_limits<int>::max();
-    if (k > 0 && fits) {
+    if (has_faster_provider && fits) {
       cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<int>(m),
                   static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb),
                   beta, c, static_cast<int>(ldc));
