@@ -4,6 +4,8 @@
 
 #include "constrain/base/concat.hpp"
 
+#include <algorithm>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void fingerprint::add_field(std::string_view field) {

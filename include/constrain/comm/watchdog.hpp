@@ -65,8 +65,8 @@ private:
   std::atomic<double> stopped_{0};              // seconds during which this process was stopped
   std::atomic<char const*> call_{"the start"};
   std::atomic<int> rank_{-1}; // -1: not known before MPI is initialized
-  // Each `start` and each `stop` adds 1, so an odd number means that the thread is running. After a `stop`, the thread
-  // ends even if a `start` follows immediately.
+  // `start` adds 1 to an even number and `stop` to an odd one, so an odd number means that the thread is running. After
+  // a `stop`, the thread ends even if a `start` follows immediately.
   std::atomic<std::intptr_t> period_{0};
 };
 

@@ -74,8 +74,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// The model's inputs. If the model lists none, `model` is not evaluated here: for a model that does not compile, for
-  /// example because of a misspelled field, nvcc would report further errors.
+  /// The model's inputs. If the model lists none, this does not evaluate `model`: for a model that does not compile,
+  /// for example because of a misspelled field, nvcc would report further errors.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
@@ -158,7 +158,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
 
 private:
   /// A builder with the part of a program that the entries share: the inputs for `rows` sequences, and the model. g++
-  /// evaluates it once for all entries with as many sequences.
+  /// evaluates it once for all entries with the same number of sequences.
   static constexpr builder write_model(std::int64_t rows, dtype real) {
     builder b;
     b.real = real;

@@ -17,10 +17,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The provider of fp32 GEMMs with k > 0, except those for which `builtin_gemm_is_fastest` is true: "oneDNN" (except for
-/// GEMMs whose A is not transposed and for which `builtin_gemm_is_faster` is true), "CBLAS" (except for sizes above the
-/// limit of `int`) or "built-in". With oneDNN, bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use
-/// oneDNN, unless `multiplies_pairs` is true or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
+/// The name of the provider of fp32 GEMMs: "oneDNN", "CBLAS" or "built-in". Some fp32 GEMMs are built-in in any case:
+/// those with k <= 0, those for which `builtin_gemm_is_fastest` is true, with oneDNN also those whose A is not
+/// transposed and for which `builtin_gemm_is_faster` is true, and with a CBLAS also those with sizes above the limit of
+/// `int`. With oneDNN, bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless
+/// `multiplies_pairs` is true or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
@@ -67,7 +68,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
       detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;
     }
-    // With a transposed A, dnnl_sgemm was mostly faster for k up to 256 on two Zen 3 cores.
+    // With a transposed A and k up to 256, dnnl_sgemm was mostly faster than the built-in GEMM on two Zen 3 cores.
     if (has_faster_provider && (ta || !detail::builtin_gemm_is_faster(m, n, k, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
