@@ -123,6 +123,33 @@ TEST_CASE_TEMPLATE("products match the definition", real, float, double) {
             }
 }
 
+// If `multiplies_pairs` is true, `gemm` uses the built-in GEMM for only the second of these.
+TEST_CASE("float products match the definition on both sides of the size that decides about the provider") {
+  for (shape const s : {shape{64, 256, 2047}, {64, 256, 2048}})
+    for (bool const t : {false, true}) {
+      CAPTURE(s.k);
+      CAPTURE(t);
+      CHECK(ct::detail::prefers_builtin_gemm(s.m, s.n, s.k) == (ct::detail::multiplies_pairs && s.k == 2048));
+      problem<float> const p(t, !t, s.m, s.n, s.k, 1, 0.3f, 3);
+      CHECK(p.error(p.run(any_provider<float>)) <= 1);
+    }
+}
+
+TEST_CASE_TEMPLATE("if alpha is 0, A and B are not read, and C only if beta is not 0", real, float, double) {
+  for (bool const t : {false, true})
+    for (real const beta : {real(0), real(0.3)}) {
+      CAPTURE(t);
+      CAPTURE(beta);
+      problem<real> p(false, t, 63, 800, 800, 0, beta, 0);
+      for (auto* const operand : {&p.a, &p.b})
+        for (real& x : *operand) x = std::numeric_limits<real>::quiet_NaN();
+      auto const out = p.run(any_provider<real>);
+      bool is_scaled = true;
+      for (std::size_t i = 0; i < out.size(); ++i) is_scaled &= out[i] == (beta == 0 ? 0 : beta * p.c[i]);
+      CHECK(is_scaled);
+    }
+}
+
 TEST_CASE_TEMPLATE("every extent of a tail is right", real, float, double) {
   for (std::int64_t extent = 1; extent <= 70; ++extent)
     for (bool const t : {false, true}) {

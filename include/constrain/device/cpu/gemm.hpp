@@ -18,9 +18,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The name of the provider of fp32 GEMMs: "oneDNN", "CBLAS" or "built-in". Some fp32 GEMMs are built-in in any case:
-/// those with k <= 0, those for which `builtin_gemm_is_fastest` is true, with oneDNN also those whose A is not
-/// transposed and for which `builtin_gemm_is_faster` is true, and with a CBLAS also those with sizes above the limit of
-/// `int`. With oneDNN, bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless
+/// those with k <= 0 or alpha = 0, those for which `prefers_builtin_gemm` is true, with oneDNN also those whose A is
+/// not transposed and for which `prefers_builtin_gemm_to_onednn` is true, and with a CBLAS also those with sizes above
+/// the limit of `int`. With oneDNN, bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless
 /// `multiplies_pairs` is true or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
@@ -47,8 +47,8 @@ inline void check_leading_dimension(char const* name, std::int64_t leading, std:
 /// flag is `transpose::yes`. lda, ldb, ldc: leading dimensions, the numbers of elements from the start of one stored
 /// row to the start of the next. The types are fp16, bf16 and float, which may be mixed, or all double. C must not
 /// overlap A or B, and is not read if beta is 0. Sums are accumulated in double if all types are double, else in float.
-/// Does nothing if C is empty; if k is not positive, C = beta C. Throws `error` if a leading dimension is smaller than
-/// the length of a stored row, or if the provider fails.
+/// Does nothing if C is empty; if k is not positive or alpha is 0, C = beta C. Throws `error` if a leading dimension is
+/// smaller than the length of a stored row, or if the provider fails.
 template <class a_type, class b_type, class c_type>
 void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
           std::type_identity_t<arithmetic<c_type>> alpha, a_type const* a, std::int64_t lda, b_type const* b,
@@ -61,15 +61,16 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
   detail::check_leading_dimension("A", lda, ta ? m : k);
   detail::check_leading_dimension("B", ldb, tb ? k : n);
   detail::check_leading_dimension("C", ldc, n);
-  [[maybe_unused]] bool const has_faster_provider = k > 0 && !detail::builtin_gemm_is_fastest(m, n, k);
+  // oneDNN 2.6 and OpenBLAS read A and B even if alpha is 0, and oneDNN then reads C even if beta is 0, too.
+  [[maybe_unused]] bool const may_use_provider = k > 0 && alpha != 0 && !detail::prefers_builtin_gemm(m, n, k);
 #if defined(CONSTRAIN_WITH_ONEDNN)
   if constexpr (all_float) {
-    if (has_faster_provider && alpha == 1 && !ta && tb && detail::onednn_matmul_is_faster(m, n, k)) {
+    if (may_use_provider && alpha == 1 && !ta && tb && detail::onednn_matmul_is_faster(m, n, k)) {
       detail::onednn_matmul(ta, tb, m, n, k, a, lda, b, ldb, beta, c, ldc);
       return;
     }
     // With a transposed A and k up to 256, dnnl_sgemm was mostly faster than the built-in GEMM on two Zen 3 cores.
-    if (has_faster_provider && (ta || !detail::builtin_gemm_is_faster(m, n, k, ldb))) {
+    if (may_use_provider && (ta || !detail::prefers_builtin_gemm_to_onednn(m, n, k, ldb))) {
       auto const status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
       if (status == dnnl_success) return;
       throw error({"gemm: oneDNN refused a GEMM of [", m, ", ", k, "] and [", k, ", ", n, "] with status ",
@@ -86,7 +87,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
 #elif defined(CONSTRAIN_WITH_CBLAS)
   if constexpr (all_float) {
     auto const fits = std::max({m, n, k, lda, ldb, ldc}) <= std::numeric_limits<int>::max();
-    if (has_faster_provider && fits) {
+    if (may_use_provider && fits) {
       cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<int>(m),
                   static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda), b, static_cast<int>(ldb),
                   beta, c, static_cast<int>(ldc));

@@ -62,8 +62,9 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
   // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
   // the next one B; 0: it leaves this to the processor. On the same Xeon, with 256 rows of x, this raised the rate
-  // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of x that
-  // begin between two cache lines, it raised the least rate from 0.55 to 0.89; it did not help vdpbf16ps.
+  // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of x and
+  // with rows of B that begin between two cache lines, it raised the least of these ratios from 0.55 to 0.89. It did
+  // not help vdpbf16ps.
   static constexpr int rows_ahead = bytes == 64 && !std::is_same_v<packed, bfloat16_pair> ? 8 : 0;
   // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
   // the first one, instead of during the loop. Both save instructions, whose number limits the rate while another
@@ -169,6 +170,9 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
       a += gemm_prefetch::interval * blocking::rows;
     }
   }
+#if defined(__clang__)
+#pragma clang loop unroll(disable) // unrolled for Zen 3 and Zen 4, the loop would spill sums
+#endif
   for (; p < depth; ++p, a += blocking::rows) {
     if (p % gemm_prefetch::interval == 0) {
       prefetch.b.fetch_to_read();

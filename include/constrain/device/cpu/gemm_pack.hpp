@@ -43,8 +43,8 @@ template <class real, class stored>
 }
 
 /// Transposes a square matrix in registers, whose rows are row[0], row[1], ...: swaps the off-diagonal blocks of half
-/// its size, then of a quarter, down to single elements. Callers pass half the number of rows as `half`. The function is
-/// always inlined: a call would store all rows, and load them again.
+/// its size, then of a quarter, down to single elements. Callers pass half the number of rows as `half`. The function
+/// is always inlined: a call would store all rows, and load them again.
 template <int half, class vector, int... lane>
 [[gnu::always_inline]] inline void transpose_registers(vector* row, std::integer_sequence<int, lane...> lanes) {
   constexpr int count = sizeof...(lane);
