@@ -1,5 +1,5 @@
 // Measures the GEMMs of linear layers of GPT-2 124M, BERT-large and Llama 3.2 1B with every provider, beside the
-// processor's peak: bench.gemms [--rows N] [--type fp32|bf16] [--rounds N] [--out DIRECTORY]
+// processor's peak: bench.gemms [--rows N]... [--type fp32|bf16] [--rounds N] [--out DIRECTORY]
 
 #include "gemms.hpp"
 #include "cpu_limits.hpp"
@@ -26,7 +26,7 @@ using namespace constrain::bench;
 namespace {
 
 struct arguments {
-  std::int64_t rows = 0; // 0: all numbers of rows
+  std::vector<std::int64_t> rows; // empty: all numbers of rows
   int rounds = 5;
   std::string type, out;
 };
@@ -122,7 +122,7 @@ struct comparison {
 template <class stored>
 void measure_type(arguments const& a, char const* type, double peak, ct::io::json_writer& json) {
   for (std::int64_t rows : all_rows) {
-    if (a.rows != 0 && rows != a.rows) continue;
+    if (!a.rows.empty() && std::ranges::find(a.rows, rows) == a.rows.end()) continue;
     std::printf("\n%s, %lld rows: GFLOP/s, and the share of the peak of %.1f\n", type, static_cast<long long>(rows),
                 peak);
     comparison all;
@@ -163,16 +163,17 @@ arguments read_arguments(int count, char** values) {
   for (int i = 1; i < count; i += 2) {
     std::string const name = values[i];
     if (i + 1 == count)
-      throw ct::error("gemms [--rows 64|256|1024|4096] [--type fp32|bf16] [--rounds N] [--out DIRECTORY]");
+      throw ct::error("gemms [--rows 64|256|1024|4096]... [--type fp32|bf16] [--rounds N] [--out DIRECTORY]");
     std::string const value = values[i + 1];
-    if (name == "--rows") a.rows = std::atoll(value.c_str());
+    if (name == "--rows") a.rows.push_back(std::atoll(value.c_str()));
     else if (name == "--type") a.type = value;
     else if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--out") a.out = value;
     else throw ct::error("gemms: there is no option " + name);
   }
-  if (a.rows != 0 && std::ranges::find(all_rows, a.rows) == std::end(all_rows))
-    throw ct::error("gemms: --rows is 64, 256, 1024 or 4096");
+  for (auto const rows : a.rows)
+    if (std::ranges::find(all_rows, rows) == std::end(all_rows))
+      throw ct::error("gemms: --rows is 64, 256, 1024 or 4096");
   if (!a.type.empty() && a.type != "fp32" && a.type != "bf16") throw ct::error("gemms: --type is fp32 or bf16");
   return a;
 }

@@ -205,10 +205,11 @@ inline constexpr bool multiplies_pairs = false;
 #endif
 
 /// Whether to use the built-in GEMM for a float GEMM even if oneDNN or a CBLAS is found; m, n, k: as in `gemm`. On two
-/// Zen 4 cores, where `multiplies_pairs` is true, it reached 1.04 times the rate of the faster one of oneDNN 2.6 and
-/// OpenBLAS 0.3.21 with 64 rows of x, and 1.01 times with 256 (medians over the shapes of bench/gemms.cpp). A step of
-/// GPT-2 124M with 4 x 64 tokens took 0.97 s instead of 0.99 s in a build with oneDNN, and 1.0 s instead of 1.16 s in a
-/// build with OpenBLAS. In GEMMs with fewer rows or columns and in small layers, oneDNN was faster.
+/// Zen 4 cores, where `multiplies_pairs` is true, it reached 1.01 times the rate of the faster one of oneDNN 2.6 and
+/// OpenBLAS 0.3.21 with 64 and with 256 rows of x, and 1.00 times with 1024 (medians over the shapes of
+/// bench/gemms.cpp). A step of GPT-2 124M with 4 x 64 tokens took 0.97 s instead of 0.99 s in a build with oneDNN, and
+/// 1.0 s instead of 1.16 s in a build with OpenBLAS. In GEMMs with fewer rows or columns and in small layers, oneDNN
+/// was faster.
 constexpr bool prefers_builtin_gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
   bool const is_layer = std::min({m, n, k}) >= 64 && (m >= 256) + (n >= 256) + (k >= 256) >= 2;
   return multiplies_pairs && is_layer && m * n * k >= std::int64_t{1} << 25;
