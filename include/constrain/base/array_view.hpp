@@ -27,7 +27,7 @@ class array_view {
 public:
   /// An empty view, of type i32.
   array_view() = default;
-  /// A view of `a`, which must outlive the view and every copy of it.
+  /// A view of the elements of `a`, which must outlive the view and every copy of it.
   template <detail::is_array array> constexpr array_view(array const& a) {
     if constexpr (detail::is_array_of<array, std::int32_t>) set(std::span<std::int32_t const>(a));
     else if constexpr (detail::is_array_of<array, float>) set(std::span<float const>(a));
@@ -84,7 +84,7 @@ template <class real> real const* typed_data(array_view const& values) {
 } // namespace detail
 
 /// Views of the arrays for the inputs of a model, or for the labels of an objective, in the order of declaration: one
-/// array, or a list such as `{tokens, segments, lengths}`. The arrays must outlive the list.
+/// array, or a list such as `{tokens, segments, lengths}`. The elements of the arrays must outlive the list.
 class array_list {
 public:
   static constexpr std::size_t capacity = 8; // maximum number of arrays in the list; equals `maximum_ports`

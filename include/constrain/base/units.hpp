@@ -59,8 +59,8 @@ constexpr bytes bytes_of(std::int64_t n, std::int64_t unit) {
 
 } // namespace detail
 
-/// n KiB, MiB and GiB: n times 2^10, 2^20 and 2^30 bytes. They throw `error` if the number of bytes does not fit into
-/// 64 bits; in a constant expression, that is a compile-time error.
+/// n KiB, MiB and GiB: n times 2^10, 2^20 and 2^30 bytes. These functions throw `error` if the number of bytes does not
+/// fit into 64 bits; in a constant expression, that is a compile-time error.
 constexpr bytes kibibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 10); }
 constexpr bytes mebibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 20); }
 constexpr bytes gibibytes(std::int64_t n) { return detail::bytes_of(n, 1 << 30); }
@@ -85,9 +85,9 @@ private:
   std::int64_t count_ = 0;
 };
 
-/// A number of optimizer steps: each processes one batch and updates the weights once. If the gradient norm is not
-/// finite, the update is skipped (with `optimizer::in_backward`, only the updates of the tensors whose own gradients
-/// are not finite).
+/// A number of optimizer steps: each processes one batch and updates the weights once. If the norm of all gradients is
+/// not finite, the update is skipped (with `optimizer::in_backward`, only the updates of the tensors whose own gradient
+/// norms are not finite).
 using optimizer_steps = quantity<struct optimizer_step_unit>;
 /// A number of micro-steps: each is the forward and backward pass of one micro-batch.
 using micro_steps = quantity<struct micro_step_unit>;

@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A group of processes that train together. Each process has a rank. `rank_on_node`, `all_gather`, `all_to_all`,
 /// `barrier`, `groups_of` and `strided_groups` are collective: all ranks must call them in the same order. They throw
 /// `error` if a transfer is too large or the communication reports a failure (by MPI's default, a failure aborts the
-/// job instead). This class has no all-reduce: on the CPU, the op `all_reduce` exchanges all terms and adds them in
-/// rank order, so that the sums are bit-identical on all ranks.
+/// job instead). This class has no all-reduce: on the CPU, the op `all_reduce` uses `all_to_all` and `all_gather`, and
+/// adds the terms in rank order, so that the sums are bit-identical on all ranks and in all runs.
 class communicator {
 public:
   communicator() = default;

@@ -11,13 +11,13 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A list of named values that must be equal on all ranks. All ranks must add the same names in the same order. Errors
-/// show the names.
+/// A list of named values. `check_ranks_agree` checks that all ranks have added equal names and values in the same
+/// order. Errors show the names.
 class fingerprint {
 public:
   /// Adds a string. A '\0' in `name` or `value`, such as in a path that is refused later, counts as '?'.
   void add(std::string_view name, std::string_view value) { add_field(name), add_field(value); }
-  /// Adds a bool, or a number written with the fewest digits that round-trip.
+  /// Adds a bool or a number. A floating-point number is written with the fewest digits that round-trip.
   template <class number>
     requires std::is_arithmetic_v<number>
   void add(std::string_view name, number value) {

@@ -23,9 +23,10 @@ struct length_group {
 
 /// Groups documents by length: pads each document with token 0 to the smallest multiple of `.multiple` that holds it,
 /// and returns one group per padded length, in ascending order. The examples of a group are in the order of the
-/// documents. Padding has ignored labels. All sequences of a task have one length, so a trainer accepts only the group
-/// of that length. Throws `error` for an option out of range, if there is no document, if a document has more than
-/// 2^31 - 1 tokens after the cut to `.longest`, or if the examples exceed this machine's physical memory.
+/// documents. If tokens have labels, padding has ignored labels. All sequences of a task have one length, so a trainer
+/// accepts only the group of that length. Throws `error` for an option out of range, if there is no document, if a
+/// document has more than 2^31 - 1 tokens after the cut to `.longest`, or if the examples exceed this machine's
+/// physical memory.
 std::vector<length_group> group_by_length(documents const& source, length_group_options const& options = {});
 
 } // namespace constrain::data

@@ -55,7 +55,8 @@ CONSTRAIN_INLINE void append_padded(documents const& source, padded_document con
   arrays.tokens.resize(begin + padded_length);
   arrays.lengths.push_back(static_cast<std::int32_t>(cut_length));
   if (labels == document_labels::classes) return arrays.labels.push_back(source.label(entry.document));
-  // The label of a token is itself or the next token. If the document is cut, the last kept token has a next token too.
+  // The label of a token is the token itself or the next one. If the document is cut, the last kept token has a next
+  // token too.
   std::size_t const shift = labels == document_labels::next_tokens ? 1 : 0;
   for (auto i = shift; i < std::min(cut_length + shift, tokens.size()); ++i)
     arrays.labels.push_back(source.token_label(entry.document, i));

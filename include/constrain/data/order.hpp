@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// The number of samples in a corpus of `corpus_tokens` tokens. With T = `context`, sample s has the inputs [s T,
 /// s T + T) and the labels [s T + 1, s T + T + 1), as indices of tokens; tokens after the last label are not used.
-/// Throws `error` if `context` is below 1 or the corpus is too short for one sample. `caller`: the start of the error's
-/// text: the name of the call and, if the call takes several corpora, the name of the option, such as "fit,
+/// Throws `error` if `context` is below 1 or the corpus is too short for one sample. The error's text begins with
+/// `caller`: the name of the call and, if the call takes several corpora, the name of the option, such as "fit,
 /// .validation". If `caller` is empty, the error names no caller.
 constexpr std::int64_t samples(std::int64_t corpus_tokens, std::int64_t context, std::string_view caller = {}) {
   if (context < 1)

@@ -56,7 +56,7 @@ public:
   }
 
 private:
-  std::map<std::int64_t, std::vector<std::int64_t>> rows_by_capacity_{}; // An array would need `.length` entries
+  std::map<std::int64_t, std::vector<std::int64_t>> rows_by_capacity_{}; // an array would need `.length` entries
 };
 
 /// `rows` x `length`; on overflow, the largest multiple of `length` below 2^63. `length` must be at least 1.

@@ -30,7 +30,7 @@ template <diagnosis d> struct repeat_changes_the_shape {
 /// iterations. The body must use x and return a value of x's shape. The body may read values from outside the repeat
 /// and may contain repeats. `line`: the source line of the call, for errors. Refused: fewer than one iteration; an x of
 /// token ids; a body whose result has a different shape or belongs to another program; in mixed precision, a body whose
-/// result has elements of another size than x; in training, a body whose result passes no gradient to x.
+/// result has a different type than x; in training, a body whose result passes no gradient to x.
 template <std::invocable<value> body>
 constexpr value repeat(std::string_view name, int iterations, value x, body const& b, int line = __builtin_LINE()) {
   auto& owner = x.owner();

@@ -158,7 +158,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
 
 private:
   /// A builder with the part of a program that the entries share: the inputs for `rows` sequences, and the model. g++
-  /// evaluates it once for all entries with the same number of sequences.
+  /// evaluates this function once for all entries with the same number of sequences.
   static constexpr builder write_model(std::int64_t rows, dtype real) {
     builder b;
     b.real = real;
