@@ -25,8 +25,7 @@ public:
   virtual int rank() const = 0;
   /// The number of ranks.
   virtual int size() const = 0;
-  /// This rank's index among the ranks on the same node (machine). By default, all ranks are on one node.
-  /// Collective.
+  /// This rank's index among the ranks on the same node (machine). By default, all ranks are on one node. Collective.
   virtual int rank_on_node() { return rank(); }
 
   /// All-gather: rank r's shard arrives at bytes [offsets[r], offsets[r] + lengths[r]) of `buffer` on every rank. This
@@ -51,9 +50,9 @@ public:
 
   /// Ends the job, that is, all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// A rank that has failed calls this function. Returns true once every process of the job has called this function
-  /// or is exiting, and false if a few seconds pass first. After it has returned false, collective calls are no longer
-  /// possible.
+  /// A rank that has failed calls this function. Returns true once every process of the job has called this function or
+  /// is exiting, and false if a few seconds pass first. After the function has returned false, collective calls are no
+  /// longer possible.
   virtual bool all_failed_or_exited() = 0;
   /// Sets the name of the current library call. The name must be a string literal. The error of a rank that waits too
   /// long for other ranks shows the name. By default, this function does nothing.

@@ -23,8 +23,8 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2, uint32 = 4 };
 class corpus {
 public:
   /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
-  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty, or if `prompt` is neither empty
-  /// nor as long as `bytes`.
+  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty, or if `prompt` is neither empty nor
+  /// as long as `bytes`.
   static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
 
   /// Tokens in memory (`view`): bytes, or little-endian integers of 16 or 32 bits. `storage` keeps the memory alive;
@@ -72,13 +72,14 @@ public:
 
   struct parts;
   /// Splits off the end: `validation` has the last floor(validation_fraction x size) tokens. Either part may be empty.
-  /// Throws `error` unless 0 <= `validation_fraction` <= 1. Reads all tokens, and throws as `copy` does.
+  /// Reads all tokens. Throws `error` unless 0 <= `validation_fraction` <= 1, and if the corpus's file cannot be read
+  /// or has changed.
   parts split(double validation_fraction) const;
   /// Splits at random. The corpus is cut into blocks of `block` tokens (the last may be shorter); `validation` has
   /// floor(validation_fraction x number of blocks) randomly drawn blocks. Both parts keep the order of the corpus;
   /// either may be empty. The same seed gives the same parts on every machine. If all texts have the same length, make
-  /// `block` a multiple of that length, so that no text is cut. Throws `error` unless 0 <= `validation_fraction` <= 1
-  /// and `block` >= 1. Reads all tokens, and throws as `copy` does.
+  /// `block` a multiple of that length, so that no text is cut. Reads all tokens. Throws `error` unless 0 <=
+  /// `validation_fraction` <= 1 and `block` >= 1, and if the corpus's file cannot be read or has changed.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
 private:

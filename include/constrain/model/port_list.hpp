@@ -66,8 +66,8 @@ template <class model> constexpr port_specs inputs_of(model const& m) {
   else return detail::only_tokens();
 }
 
-/// The labels of an objective: its static member `labels`, a list of `port_spec`. Without this member, the only port
-/// is named "labels" and has one class id per row of logits.
+/// The labels of an objective: its static member `labels`, a list of `port_spec`. Without this member, the only port is
+/// named "labels" and has one class id per row of logits.
 template <class objective> constexpr port_specs labels_of() {
   if constexpr (requires { requires detail::lists_ports<decltype(objective::labels)>; })
     return detail::copy_ports(objective::labels);
