@@ -11,7 +11,8 @@ enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
   pad,   ///< The batch is padded with zeros and ignored labels. Refused if the task's first labels cannot be ignored,
-         ///< because an op such as `embedding` uses them as indices, or if any of its labels are floating-point.
+         ///< because an op such as `embedding` uses them as indices (with a corpus, only when a step reads the
+         ///< padding), or if any of its labels are floating-point.
 };
 
 } // namespace constrain::data
