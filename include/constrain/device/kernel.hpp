@@ -19,7 +19,7 @@ struct step_parameters {
   std::int64_t updates = 0;        // like `step`, without the steps that the host knows were skipped; Adam's t - 1
   std::int64_t first_sample = 0;   // index of this rank's first sample in the global batch
   std::int64_t samples = 0;        // number of samples in a micro-batch of one rank
-  communicator* data = nullptr;    // the ranks that train on different data and hold the same ranges of layers
+  communicator* data = nullptr;    // the ranks that train on different data and have the same rank in `tensor`
   communicator* zero = nullptr;    // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks over which tensor parallelism divides a tensor
   cuda_context* context = nullptr; // stream and GEMMs of a CUDA device; null on the CPU

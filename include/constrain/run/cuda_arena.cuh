@@ -35,8 +35,8 @@ public:
   std::byte* host() const override { return nullptr; }
 
   /// Makes copies to the device go through the pinned memory of `buffer`. A copy that no longer fits into the buffer is
-  /// direct, and does not call `cuda_stream::wait_for_peers`. `buffer` must live until the next call. With null, copies
-  /// are direct.
+  /// direct, and does not call `cuda_stream::wait_for_peers`. `buffer` must live until the next call to `stage_in`.
+  /// With null, copies are direct.
   void stage_in(cuda_staging_buffer* buffer) { buffer_ = buffer; }
   /// Copies `value`, which must be trivially copyable, into the buffer passed to `stage_in`. Returns the copy, valid
   /// until the buffer's next `begin`. Returns `value` itself without a buffer, or if the copy does not fit.

@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// to the arena go through pinned memory and do not wait.
 template <class planned_entry, class runner> class cuda_enqueuing {
 public:
-  /// Waits until the second-to-last enqueued run is complete. `r`, the runner, must outlive this object. Throws
-  /// `error` if CUDA reports an error.
+  /// Waits until the second-to-last enqueued run is complete. `r`, the runner, must outlive this object. Throws `error`
+  /// if CUDA reports an error.
   explicit cuda_enqueuing(runner& r) : runner_(r) { runner_.staging_buffers().begin(input_bytes(), result_bytes()); }
   /// If `end` has not returned, waits until the stream's work so far is complete.
   ~cuda_enqueuing() {

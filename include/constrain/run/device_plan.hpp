@@ -65,8 +65,8 @@ template <class plan> constexpr byte_range reach_of(plan const& p, operand const
   return r;
 }
 
-/// Whether two calls can run in any order: neither reads nor writes memory that the other writes, except that both may
-/// add to the same value. `reach`: the `reach_of` of each operand of the plan.
+/// Whether two calls are independent: neither reads nor writes memory that the other writes, except that both may
+/// accumulate into the same value. `reach`: the `reach_of` of each operand of the plan.
 template <class plan> constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach) {
   for (int i = 0; i < a.inputs + a.outputs; ++i)
     for (int j = i < a.inputs ? b.inputs : 0; j < b.inputs + b.outputs; ++j) {

@@ -61,7 +61,7 @@ void gemm(transpose a_transposed, transpose b_transposed, std::int64_t m, std::i
   detail::check_leading_dimension("A", lda, ta ? m : k);
   detail::check_leading_dimension("B", ldb, tb ? k : n);
   detail::check_leading_dimension("C", ldc, n);
-  // oneDNN 2.6 and OpenBLAS read A and B even if alpha is 0, and oneDNN then reads C even if beta is 0, too.
+  // If alpha is 0, oneDNN 2.6 and OpenBLAS still read A and B, and oneDNN also reads C, even if beta is 0.
   [[maybe_unused]] bool const may_use_provider = k > 0 && alpha != 0 && !detail::prefers_builtin_gemm(m, n, k);
 #if defined(CONSTRAIN_WITH_ONEDNN)
   if constexpr (all_float) {

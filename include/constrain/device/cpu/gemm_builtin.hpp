@@ -18,9 +18,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Each thread's packing buffer, and its size. The size is fixed, so that no GEMM allocates, and is enough for every
-/// element type and instruction set (`gemm_packed` asserts this). The buffer consists of bytes, so that all element
-/// types share it.
+/// Each thread's packing buffer, and its size. The size is fixed, so that no built-in GEMM allocates, and is enough for
+/// every element type and instruction set (`gemm_packed` asserts this). The buffer consists of bytes, so that all
+/// element types share it.
 inline constexpr std::size_t gemm_buffer_bytes = 896 * 1024;
 alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
 
@@ -31,9 +31,9 @@ constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// A block of B, as micro-kernels read it: panels of `blocking::columns` columns, panel_stride elements apart. In a
-/// panel, rows of packed elements are `stride` elements apart. If `to_pack` is not null, the panels are not packed yet:
-/// the first micro-kernel that reads a panel packs it there; `to_pack` equals `panel`.
+/// A block of B, as micro-kernels read it: panels of `gemm_blocking::columns` columns, `panel_stride` elements apart.
+/// In a panel, rows of packed elements are `stride` elements apart. If `to_pack` is not null, it equals `panel`, and
+/// the panels are not packed yet: the first micro-kernel that reads a panel packs it there.
 template <class packed, class stored> struct gemm_block_of_b {
   packed const* panel;
   std::int64_t stride, panel_stride;
@@ -204,12 +204,12 @@ inline constexpr bool multiplies_pairs = true;
 inline constexpr bool multiplies_pairs = false;
 #endif
 
-/// Whether to use the built-in GEMM for a float GEMM even if oneDNN or a CBLAS is found; m, n, k: as in `gemm`. On two
-/// Zen 4 cores, where `multiplies_pairs` is true, it reached 1.01 times the rate of the faster one of oneDNN 2.6 and
-/// OpenBLAS 0.3.21 with 64 and with 256 rows of x, and 1.00 times with 1024 (medians over the shapes of
-/// bench/gemms.cpp). A step of GPT-2 124M with 4 x 64 tokens took 0.97 s instead of 0.99 s in a build with oneDNN, and
-/// 1.0 s instead of 1.16 s in a build with OpenBLAS. In GEMMs with fewer rows or columns and in small layers, oneDNN
-/// was faster.
+/// Whether to use the built-in GEMM for a float GEMM even in a build with oneDNN or a CBLAS; m, n, k: as in `gemm`. On
+/// two Zen 4 cores, where `multiplies_pairs` is true, the built-in GEMM reached 1.01 times the rate of the faster one
+/// of oneDNN 2.6 and OpenBLAS 0.3.21 for layers with 64 and with 256 input rows, and 1.00 times with 1024 (medians over
+/// the shapes of bench/gemms.cpp). A step of GPT-2 124M with 4 x 64 tokens took 0.97 s instead of 0.99 s in a build
+/// with oneDNN, and 1.0 s instead of 1.16 s in a build with OpenBLAS. In GEMMs with fewer rows or columns and in small
+/// layers, oneDNN was faster.
 constexpr bool prefers_builtin_gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
   bool const is_layer = std::min({m, n, k}) >= 64 && (m >= 256) + (n >= 256) + (k >= 256) >= 2;
   return multiplies_pairs && is_layer && m * n * k >= std::int64_t{1} << 25;

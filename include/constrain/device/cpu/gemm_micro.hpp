@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class packed> using sum_of = std::conditional_t<std::is_same_v<packed, bfloat16_pair>, float, packed>;
 
 /// Whether the code is compiled for AVX512-FP16, and also for AVX512-BF16: only then does CONSTRAIN_FLAGS name
-/// AVX512-FP16. Of the processors on which the GEMM was measured, only the Intel Xeons (family 6, models 167 and 207)
-/// have AVX512-FP16.
+/// AVX512-FP16. Of the processors on which the GEMM was measured, only the Intel Xeon (family 6, model 207) has
+/// AVX512-FP16.
 #if defined(__AVX512BF16__) && defined(__AVX512FP16__)
 inline constexpr bool compiled_for_avx512_fp16 = true;
 #else
@@ -45,7 +45,8 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   static constexpr int rows = bytes == 64 ? 14 : bytes == 32 ? 6 : 4;
   static constexpr int columns = 2 * lanes;
   // These sizes suit an L2 cache of 1 to 2 MiB with AVX-512, and of 512 KiB otherwise. With 64-byte vectors, twice as
-  // many columns of B made forward GEMMs with 64 rows of x up to 15 % slower on Zen 4 in memory without huge pages.
+  // many columns of B made the forward GEMMs of layers with 64 rows of x, the input, up to 15 % slower on Zen 4 in
+  // memory without huge pages.
   static constexpr int depth = bytes == 64 ? 384 : 256;
   static constexpr std::int64_t along_k = depth * elements_of<packed>;      // elements along k in `depth` rows
   static constexpr std::int64_t block_panels = 512 / sizeof(packed) / rows; // panels of A in a block
@@ -61,17 +62,17 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // 19 % in the median.
   static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
   // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
-  // the next one B; 0: it leaves this to the processor. On the same Xeon, with 256 rows of x, this raised the rate
-  // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of x and
-  // with rows of B that begin between two cache lines, it raised the least of these ratios from 0.55 to 0.89. It did
-  // not help vdpbf16ps.
+  // the next one B; 0: it makes no such prefetches. On the same Xeon, with 256 rows of x, the prefetches raised the
+  // rate relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of
+  // x and with rows of B that begin between two cache lines, they raised the least of these ratios from 0.55 to 0.89.
+  // They did not help vdpbf16ps.
   static constexpr int rows_ahead = bytes == 64 && !std::is_same_v<packed, bfloat16_pair> ? 8 : 0;
   // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
   // the first one, instead of during the loop. Both save instructions, whose number limits the rate while another
   // virtual machine uses the other hardware thread of a core. On two Zen 3 cores that were shared in this way, the rate
-  // relative to the fastest of oneDNN 2.6 and OpenBLAS rose from 0.78 to 1.03 with 64 rows of x, and from 0.80 to 1.06
-  // with 256 (medians over the shapes of bench/gemms.cpp). With 64-byte vectors, a loop without unrolling was as fast
-  // on the Xeon. Without FMA, g++ would spill sums.
+  // relative to the faster one of oneDNN 2.6 and OpenBLAS rose from 0.78 to 1.03 with 64 rows of x, and from 0.80 to
+  // 1.06 with 256 (medians over the shapes of bench/gemms.cpp). With 64-byte vectors, a loop without unrolling was as
+  // fast on the Xeon. Without FMA, g++ would spill sums.
   static constexpr bool unrolled = bytes == 32 && compiled_for_fma;
   // Elements of the buffers for packed A and B. Packing A may write up to `lanes` elements past the end.
   static constexpr int a_size = tile_rows * depth + lanes, b_size = depth * tile_columns;
@@ -251,8 +252,8 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
   simd_loop(count, [=](std::int64_t x) { to[x] = from[x]; });
 }
 
-/// `gemm_rows` for a micro-tile [rows, columns] with at most `blocking::columns` columns, or with another type of C:
-/// the same arithmetic on a copy of C.
+/// `gemm_rows` for a micro-tile [rows, columns] that has fewer than `blocking::columns` columns, or whose C has another
+/// type than the sums: the same arithmetic on a copy of C.
 template <class packed, class panel_of_b, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
 void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, panel_of_b const& b,

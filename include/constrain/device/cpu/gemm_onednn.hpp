@@ -49,8 +49,8 @@ inline void onednn_check(dnnl_status_t status, char const* what) {
 /// have AVX2 but not AVX-512, with the layers of bench/gemms.cpp (medians): with rows of B that are a multiple of 4096
 /// bytes apart, the built-in GEMM reached 1.20 times oneDNN's rate for 8 rows of A and 1.42 times for 64; with other
 /// rows of B, 0.80 times for 8, 1.04 times for 64 and 1.12 times for 256. In smaller layers, with n and k from 64 to
-/// 1000, it reached 0.87 to 1.19 times for 64 rows, so other rows of B need 128. oneDNN was faster for up to 4 rows of
-/// A, and mostly for n below 128 or k below 64.
+/// 1000, it reached 0.87 to 1.19 times for 64 rows, so with other rows of B, m must be at least 128. oneDNN was faster
+/// for up to 4 rows of A, and mostly for n below 128 or k below 64.
 inline bool prefers_builtin_gemm_to_onednn(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t ldb) {
   static bool const avx2_only = vector_bytes == 32 && !has_avx512();
   return avx2_only && m >= (ldb % 1024 == 0 ? 8 : 128) && n >= 128 && k >= 64;

@@ -25,8 +25,8 @@ template <class stored> arithmetic<stored> max_of(stored const* x, std::int64_t 
   return lane_max[0];
 }
 
-/// x = softmax(x), in place, over n >= 1 elements: exp(x - row_max) / sum(exp(x - row_max)). NaN if row_max is
-/// infinite.
+/// x = softmax(x), in place, over n >= 1 elements: exp(x - row_max) / sum(exp(x - row_max)), where row_max is the
+/// maximum. NaN if row_max is infinite.
 template <class real> void softmax_row(real* x, std::int64_t n) {
   real const row_max = max_of(x, n);
   CONSTRAIN_SIMD
@@ -36,7 +36,8 @@ template <class real> void softmax_row(real* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) x[i] *= scale;
 }
 
-/// log(sum(exp(x))) over n >= 1 elements, without overflow: the maximum is subtracted first. NaN if it is infinite.
+/// log(sum(exp(x))) over n >= 1 elements, without overflow: the maximum is subtracted first. NaN if the maximum is
+/// infinite.
 template <class stored> arithmetic<stored> log_sum_exp(stored const* x, std::int64_t n) {
   using real = arithmetic<stored>;
   real const row_max = max_of(x, n);

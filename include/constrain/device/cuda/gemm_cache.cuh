@@ -180,10 +180,9 @@ public:
   gemm_cache(gemm_cache const&) = delete;
   gemm_cache& operator=(gemm_cache const&) = delete;
 
-  /// Enqueues a GEMM on `stream`. `a`, `b`, `c` and `bias` are device pointers, whose alignments must be at least
-  /// those in `s`. `bias`: null if `s` has none.
-  /// `workspace`: `gemm_workspace` bytes, at a multiple of 256. Throws `error` if cuBLASLt fails or its heuristic finds
-  /// no algorithm for `s`.
+  /// Enqueues a GEMM on `stream`. `a`, `b`, `c` and `bias` are device pointers, whose alignments must be at least those
+  /// in `s`. `bias`: null if `s` has none. `workspace`: `gemm_workspace` bytes, at a multiple of 256. Throws `error` if
+  /// cuBLASLt fails or its heuristic finds no algorithm for `s`.
   void run(gemm_shape const& s, void const* a, void const* b, void* c, void const* bias, std::byte* workspace,
            cudaStream_t stream) {
     auto const entry = gemms_.try_emplace(s, handle_, s).first;
