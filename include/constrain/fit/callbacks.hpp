@@ -67,8 +67,8 @@ template <class function, class argument> constexpr bool is_step_callback() {
 /// The argument that a callback function takes after a step: a `step_result const&` (`result`) or a `fit_context&`
 /// (`context`); `nothing`: the function accepts neither.
 enum class after_step { nothing, result, context };
-/// Determines the argument of a callback function. `fit_context&` is tried only if `step_result const&` does not
-/// compile: trying both would instantiate a generic lambda for both argument types.
+/// Determines the argument of a callback function. `fit_context&` is tried only if the function does not accept
+/// `step_result const&`: trying both would instantiate a generic lambda for both argument types.
 template <class function> constexpr after_step argument_after_step() {
   if constexpr (is_step_callback<function, step_result const&>()) return after_step::result;
   else if constexpr (is_step_callback<function, fit_context&>()) return after_step::context;

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A validation set besides `fit_options::validation`.
 struct named_validation {
-  std::string name{};                   // name in the log and the records: unique UTF-8, not empty, no NUL
+  std::string name{};                   // name in the log and the records: unique, UTF-8, not empty, no NUL
   data::dataset_pointer data = nullptr; // as `fit_options::validation`, but not null
 };
 
@@ -57,8 +57,8 @@ struct fit_options {
 
 namespace detail {
 
-/// Throws `error` for an option that is out of range, for a path with a NUL byte, and for an option that needs another
-/// option that is not set.
+/// Throws `error` for an option that is out of range, for a path with a NUL byte, for an invalid name or a set without
+/// data in `.further_validation`, and for an option that needs another option that is not set.
 [[gnu::cold]] void check_fit_options(fit_options const& options);
 
 } // namespace detail

@@ -28,7 +28,7 @@ struct fit_result {
   std::optional<evaluation> validation{}; // result of this call's last complete evaluation, if any
   std::vector<named_evaluation> further_validation{}; // of the same evaluation: one per `.further_validation` set, in
                                                       // order; empty without an evaluation
-  double seconds = 0;                                 // duration of this call
+  double seconds = 0;                                 // duration of this call until on_end
   double tokens_per_second = 0; // training throughput of this call, over all ranks, including padding and tokens with
                                 // ignored labels, but not additional inputs; the time includes waiting for data, but
                                 // not callbacks, evaluation or saving

@@ -33,7 +33,7 @@ CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_s
   return result;
 }
 
-/// `metrics_of` the last evaluation of a run; empty if there was none.
+/// `metrics_of` the evaluation in `r`; empty if there is none.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<metric> last_metrics(trainer_facts const& t, fit_result const& r) {
   return r.validation ? metrics_of(*r.validation, r.further_validation, t.counts_correct) : std::vector<metric>();
 }

@@ -87,8 +87,8 @@ private:
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
-    // If a directory of a later step exists and cannot be replaced, for example because it belongs to another user, the
-    // run would fail at that step.
+    // If a directory of a later step exists and cannot be replaced, for example because it belongs to another user, a
+    // save at that step would fail.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};

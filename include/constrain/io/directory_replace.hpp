@@ -43,14 +43,15 @@ struct old_directory {
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,
                                               std::string const& display_name, int attempts = 100);
 
-/// Writes a mark into the old directory, at `name` in `parent`, and adds the mark to `old.files`. Does nothing if there
-/// is no old directory, or if it is empty, has a valid mark or holds only an incomplete one. With the mark, a later
-/// save can finish the removal if this save is interrupted. Ignores failure: without a mark, a later save neither
+/// Writes a mark into the old directory, at `name` in `parent`, and adds the mark to `old.files`. If an invalid mark is
+/// the last of `old.files`, replaces that mark. Does nothing if `old` has no directory, or if the directory is empty,
+/// has a valid mark, holds only an incomplete one, or has a file of the user with the mark's name. With the mark, a
+/// later save can finish the removal if this save is interrupted. Ignores failure: without a mark, a later save neither
 /// finishes the removal nor restores '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
-/// A name, a new one in each call, for a directory with files that this library did not save, or for the old directory
-/// while another directory, which can be restored, has the name '.<name>.previous': '<target>.kept-<suffix>'.
+/// '<target>.kept-<suffix>', with another suffix in each call: the new name of a directory with files that this library
+/// did not save, or of the old directory if a directory that can be restored has the name '.<target>.previous'.
 [[gnu::cold]] std::string kept_name(std::string const& target);
 
 /// Removes `files` from `directory`, and then the directory if `name` in `parent` still refers to it. If the directory

@@ -26,8 +26,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 ///
 /// The files are written to a hidden temporary directory beside the target and synced to disk. The last file is the
 /// manifest (lengths and checksums). Then the temporary directory replaces the target (see io/directory_replace.hpp).
-/// If anything fails before the replacement, the target's files are unchanged (at most a mark is added) and the
-/// temporary directory is removed.
+/// If anything fails before the replacement, the target's files are unchanged (at most a mark is added or replaced) and
+/// the temporary directory is removed.
 class directory_writer {
 public:
   /// How the new directory replaces the old one. `yes`: by an atomic exchange of names or, if the file system does not
@@ -35,12 +35,13 @@ public:
   enum class exchange { yes, no };
 
   /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
-  /// parent directories. If an interrupted save left '.<name>.previous', and the target does not exist or is empty,
-  /// restores the target from it first. Removes the temporary directories that interrupted saves to the target left.
-  /// Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if its manifest is
-  /// invalid, if `path` does not end in a name or contains a NUL byte, if `path` is a link that is part of a loop or
-  /// refers to a directory that does not exist and was not restored, if `path` is or contains the working directory, or
-  /// if a parent directory or the temporary directory cannot be created.
+  /// parent directories. If an interrupted save left '.<name>.previous' with a valid mark and a manifest, and the
+  /// target does not exist or is empty, renames '.<name>.previous' to the target first. Removes the temporary
+  /// directories that interrupted saves to the target left (`remove_abandoned`). Throws `error` if `path` exists and is
+  /// neither an empty nor a saved directory of this user, if its manifest is invalid, if `path` does not end in a name
+  /// or contains a NUL byte, if `path` is a link that is part of a loop or refers to a directory that does not exist
+  /// and was not restored, if `path` is or contains the working directory, or if a parent directory or the temporary
+  /// directory cannot be created.
   explicit directory_writer(std::string const& path, exchange mode = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -97,10 +98,11 @@ private:
   /// empty: the directory has a valid mark and a manifest.
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
-  /// Renames '.<name>.previous' to the target if it has a valid mark and a manifest: a save was interrupted between its
-  /// two renames. If the target is not empty, the rename fails, and both directories stay, except that
-  /// '.<name>.previous' is removed beside a complete saved directory (`remove_replaced`). If '.<name>.previous' has no
-  /// manifest, `remove_previous` removes it. Ignores failures.
+  /// Renames '.<name>.previous' to the target if '.<name>.previous' has a valid mark and a manifest: a save was
+  /// interrupted between its two renames. If the target exists and is not an empty directory, the rename fails, and
+  /// both stay, except that '.<name>.previous' is removed beside a complete saved directory with a valid mark
+  /// (`remove_replaced`). If '.<name>.previous' has no valid mark or no manifest, calls `remove_previous`. Ignores
+  /// failures.
   [[gnu::cold]] void recover();
 
   /// Removes '.<name>.previous' beside a complete saved directory with a valid mark (`remove_replaced`). Ignores
@@ -131,9 +133,9 @@ private:
   /// rethrows.
   [[gnu::cold]] void put(std::string const& name, filler const& fill);
 
-  /// Replaces the target with the temporary directory, removes the directory `old` and what an earlier save left at
-  /// '.<name>.previous', and ends the save. Throws `error` if the replacement fails, or if the parent directory cannot
-  /// be synced; ignores a failed removal.
+  /// Replaces the target with the temporary directory and ends the save. If there was an old directory (`old`), removes
+  /// it and what an earlier save left at '.<name>.previous'. Throws `error` if the replacement fails, or if the parent
+  /// directory cannot be synced; ignores a failed removal.
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that

@@ -80,7 +80,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::begin() {
   parent_ = detail::directory_handle(split_target_.parent());
-  // A name may exist, or another writer may remove the new directory. Both are rare, so 100 attempts are ample.
+  // The name may exist, or another writer may remove the new directory. Both are rare, so 100 attempts are ample.
   for (int attempt = 0; parent_ && attempt < 100; ++attempt) {
     auto const name = split_target_.sibling_name(concat({"partial-", unlikely_suffix()}));
     if (::mkdirat(parent_.get(), name.c_str(), 0777) == 0) {

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-// Protobuf field numbers. Event: wall_time 1, step 2, file_version 3, summary 5. Summary: value 1. Value: tag 1,
+// Protocol-buffer field numbers. Event: wall_time 1, step 2, file_version 3, summary 5. Summary: value 1. Value: tag 1,
 // simple_value 2. The first event of a file holds only the time and the version of the format, "brain.Event:2".
 
 [[gnu::cold]] CONSTRAIN_INLINE event_file::event_file(std::string const& path, double time)

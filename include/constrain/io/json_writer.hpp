@@ -60,7 +60,7 @@ public:
 private:
   struct level {
     char close;      // the closing bracket
-    bool row, empty; // whether it is on one line; whether it has no member or element yet
+    bool row, empty; // whether the object or array is on one line; whether it has no member or element yet
   };
 
   std::string out_;

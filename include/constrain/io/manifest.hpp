@@ -26,9 +26,8 @@ constexpr bool valid_file_name(std::string_view name) {
   return true;
 }
 
-/// The list of files in a saved directory, with sizes and checksums. The list does not contain the manifest. The
-/// manifest's text ends with a checksum of the rest of the text, so that damage to a saved file or to the manifest
-/// itself is detected.
+/// The list of files in a saved directory, with the sizes and checksums by which a reader detects a damaged file. The
+/// list does not contain the manifest: the manifest's text ends with a checksum of the rest of the text.
 struct manifest {
   /// The members "format" and "version" of the text.
   static constexpr std::string_view format = "constrain directory";

@@ -17,7 +17,7 @@ struct safetensors_index {
     std::string name;     // unique in the index
     std::size_t file = 0; // position in `files`
   };
-  std::vector<std::string> files; ///< Each file once, in the order in which the index first names them.
+  std::vector<std::string> files; ///< The names of the files, each once, in the order in which they first occur.
   std::vector<entry> tensors;     ///< Sorted by name.
 
   /// The entry of the tensor `name`, or null if the index does not list it.
