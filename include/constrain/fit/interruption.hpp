@@ -48,8 +48,8 @@ private:
 
 /// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second signal ends the
 /// process as usual. Several objects may exist, in any threads. The first signal after the newest object was created
-/// sets the flags of all of them. If the program has already installed a handler, every signal also calls it, and
-/// the second signal does not end the process. A handler installed later stays in place, and an ignored signal stays
+/// sets the flags of all of them. If the program has already installed a handler, every signal also calls it, and the
+/// second signal does not end the process. A handler installed later stays in place, and an ignored signal stays
 /// ignored.
 class interruption {
 public:

@@ -13,8 +13,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes a file atomically: the content goes to a temporary file in the same directory, and `commit()` renames that
-/// file to `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays.
-/// The older file must be a regular file. Its other hard links keep the old content; the new file has the mode of a new
+/// file to `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays. The
+/// older file must be a regular file. Its other hard links keep the old content; the new file has the mode of a new
 /// file (see `output_file`), not the mode of the older file.
 class atomic_file {
 public:

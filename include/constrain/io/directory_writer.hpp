@@ -47,10 +47,10 @@ public:
   directory_writer& operator=(directory_writer const&) = delete;
   ~directory_writer() { discard(); }
 
-  /// Optional: adds the names of later files to the mark (io/directory_mark.hpp) with a single sync to disk, instead
-  /// of one sync per file. Ignores invalid names (see `valid_file_name`), and does nothing if no save is in progress.
-  /// When a later save replaces the directory, it removes the files with these names, even those that were not written
-  /// by this writer. Throws `error` if writing the mark fails.
+  /// Optional: adds the names of later files to the mark (io/directory_mark.hpp) with a single sync to disk, instead of
+  /// one sync per file. Ignores invalid names (see `valid_file_name`), and does nothing if no save is in progress. When
+  /// a later save replaces the directory, it removes the files with these names, even those that were not written by
+  /// this writer. Throws `error` if writing the mark fails.
   [[gnu::cold]] void announce(std::vector<std::string> const& names);
 
   /// Writes one file: calls `fill` with the file's `output_file`, then closes the file. Throws `error` if no save is in
@@ -94,8 +94,8 @@ private:
   /// user.
   uid_t owner() const { return temporary_directory_.owner(); }
 
-  /// Whether `recover` restores the directory '.<name>.previous' (`previous`) if the target does not exist or is
-  /// empty: the directory has a valid mark and a manifest.
+  /// Whether `recover` restores the directory '.<name>.previous' (`previous`) if the target does not exist or is empty:
+  /// the directory has a valid mark and a manifest.
   [[gnu::cold]] bool is_restorable(detail::directory_handle const& previous) const;
 
   /// Renames '.<name>.previous' to the target if '.<name>.previous' has a valid mark and a manifest: a save was

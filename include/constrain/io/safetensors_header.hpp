@@ -36,8 +36,8 @@ public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
-  /// `source`: the name of the file in errors. `data_bytes`: size of the data section. `text` and `source` must
-  /// outlive this object. Throws `error` if `text` is not UTF-8 or has 2^32 bytes or more.
+  /// `source`: the name of the file in errors. `data_bytes`: size of the data section. `text` and `source` must outlive
+  /// this object. Throws `error` if `text` is not UTF-8 or has 2^32 bytes or more.
   safetensors_header(std::string_view text, std::string const& source, std::uint64_t data_bytes)
       : start_(text, source), source_(source), data_bytes_(data_bytes) {}
 

@@ -122,7 +122,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     return x < y || (x == y && a < b);
   });
   // An empty tensor may be at the beginning of a non-empty tensor, but not inside one.
-  std::uint64_t last_begin = 0, last_end = 0; // start and end of the last non-empty tensor
+  std::uint64_t last_begin = 0, last_end = 0; // begin and end of the last non-empty tensor
   for (auto const offsets : tensors) {
     auto const [begin, end] = read_pair(offsets);
     if (begin > last_end) refuse_tensor_at(offsets, "has unused bytes before it");

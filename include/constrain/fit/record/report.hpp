@@ -20,9 +20,9 @@ struct report_head {
 };
 
 /// A run's report as one self-contained HTML page: diagnosis, facts, charts and memory plan. `steps`: all steps of the
-/// run, in order. The charts show losses, learning rate, gradient norm, throughput, validation accuracy, the
-/// validation metrics of `step_record`, user-defined metrics, and settings that change. The charts mark the steps at
-/// which the run was saved (dotted) and resumed (dashed).
+/// run, in order. The charts show losses, learning rate, gradient norm, throughput, validation accuracy, the validation
+/// metrics of `step_record`, user-defined metrics, and settings that change. The charts mark the steps at which the run
+/// was saved (dotted) and resumed (dashed).
 [[gnu::cold]] std::string report(report_head const& head, std::span<step_record const> steps);
 
 } // namespace constrain

@@ -47,8 +47,8 @@ public:
   /// Mean training loss over the first tenth of the run, or over more steps if no loss in that tenth is finite; NaN if
   /// no training loss is finite.
   double first() const;
-  /// Mean training loss over the tenth of the run that ends with `r`, which must be one of the constructor's steps;
-  /// `first()` if no loss in that tenth is finite.
+  /// Mean training loss over the tenth of the run that ends with `r`, or over all steps up to `r` if these are fewer;
+  /// `first()` if no loss of these steps is finite. `r` must be one of the constructor's steps.
   double until(step_record const& r) const;
 
   /// The steps with an evaluation, before the first non-finite validation loss.
