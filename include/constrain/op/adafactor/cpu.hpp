@@ -123,8 +123,8 @@ template <class real> struct adafactor_matrix {
       return total;
     });
   }
-  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `clipped_rate`.
-  /// Several threads call `store`.
+  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `clipped_rate`: the
+  /// step size times the factor of `adafactor_clip`. Several threads call `store`.
   template <class function> void update(double clipped_rate, function const& store) const {
     double const mean_of_rows = mean();
     parallel_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
@@ -154,7 +154,7 @@ template <class real, bool first_moment> struct adafactor_store {
   real *new_weight, *new_average;
   real keep, beta1; // keep: 1 - rate * weight_decay
 
-  /// Stores new weight i. `update`: the element's update times `clipped_rate` (adafactor_matrix::update).
+  /// Stores new weight i. `update`: the element's update times the step size and the factor of `adafactor_clip`.
   void operator()(std::int64_t i, real update) const {
     if constexpr (first_moment) {
       update = beta1 * average[i] + (1 - beta1) * update;

@@ -33,7 +33,7 @@ template <class real> struct adafactor_vectors {
 
 } // namespace detail
 
-// Computes the new second moments and, for each part, the sum of the squares of the weights and of the update. One
+// Computes the new second moments and, for each part, the sums of the squares of the weights and of the update. One
 // block per part.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)

@@ -64,8 +64,8 @@ template <int n, class real> struct adafactor_squares {
 
 } // namespace detail
 
-// Computes the new average of each row, and the sum of the squares of the row's weights; one warp for each row
-// of each matrix, n elements per access. `rows`: the number of rows of all matrices together.
+// Computes the new average of each row, and the sum of the squares of the row's weights; one warp for each row of each
+// matrix, n elements per access. `rows`: the number of rows of all matrices together.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_rows_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {
@@ -88,8 +88,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   arrays.weight_squares[row] = weight_squares;
 }
 
-// Computes the new average of each column and its factor, from the column's partial sums, one per part. The first
-// block of each matrix also computes the mean of the matrix's new row averages. blockIdx.y is the index of the matrix.
+// Computes the new average of each column and its factor, from the column's partial sums, one per part. The first block
+// of each matrix also computes the mean of the matrix's new row averages. blockIdx.y is the index of the matrix.
 template <class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_columns_kernel(detail::adafactor_arrays<real> arrays, detail::adafactor_extents e, std::int64_t parts) {
@@ -115,8 +115,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) arrays.mean[matrix] = sum / static_cast<double>(e.rows);
 }
 
-// Computes the factor of each row of the update, and the sum of the squares of the update's elements in the row,
-// before clipping. One warp per row, n elements per access; blockIdx.y is the index of the matrix.
+// Computes the factor of each row of the update, and the sum of the squares of the update's elements in the row, before
+// clipping. One warp per row, n elements per access; blockIdx.y is the index of the matrix.
 template <int n, class real>
 static __global__ void __launch_bounds__(cuda_threads)
     adafactor_squares_kernel(detail::adafactor_arrays<real> arrays, std::int64_t rows, std::int64_t columns) {

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// a + b for one element, before it is rounded to the type of y.
+/// a + b for one element, before the sum is rounded to the type of y.
 struct sum_of {
   template <class real> CT_HOST_DEVICE real operator()(real a, real b) const { return a + b; }
 };

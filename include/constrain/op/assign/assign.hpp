@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// keeps its value.
 struct assign {
   struct options {
-    dtype to = dtype::f32; // type of the target's elements
+    dtype to = dtype::f32; // type of the output's elements
   };
   static constexpr char const* name = "assign";
   static constexpr char const* layouts = "*, - -> *";

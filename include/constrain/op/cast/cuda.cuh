@@ -25,8 +25,8 @@ template <int n> inline constexpr int cast_chunk = cast_packs* n* cuda_threads;
 
 } // namespace detail
 
-/// Casts several tensors in packs of n elements; each block handles a chunk of one tensor. An incomplete chunk is
-/// cast one element at a time. If n > 1, all tensors must be aligned (are_aligned).
+/// Casts several tensors in packs of n elements; each block handles a chunk of one tensor. An incomplete chunk is cast
+/// one element at a time. If n > 1, all tensors must be aligned (are_aligned).
 template <int n, class from, class to>
 static __global__ void __launch_bounds__(cuda_threads)
     cast_kernel(__grid_constant__ multi_tensor<detail::cast_entry<from, to>> const tensors) {

@@ -14,8 +14,8 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) predictions[blockIdx.x] = rows.label() == ignored_label ? -1 : argmax;
 }
 
-// Computes the three counts of op::class_counts for one class per block. If `adds`, they are added to `counts`;
-// otherwise, they overwrite it.
+// Computes the three counts of op::class_counts for one class per block. If `adds`, they are added to the elements of
+// `counts`; otherwise, they overwrite these elements.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     class_counts_kernel(std::int32_t const* predictions, std::int32_t const* labels, std::int64_t rows,

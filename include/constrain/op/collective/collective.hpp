@@ -6,8 +6,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Number of elements of the exchange buffer of reduce_scatter, all_reduce and tensor_sum, which exchange larger
-/// tensors in several slices. (On CUDA devices, all_reduce uses the buffer only with reduce::ordered, the default.)
-/// The buffer of tensor_gather has at most this many elements, unless a single row, gathered from all ranks, has more.
+/// tensors in several slices. (On CUDA devices, all_reduce uses the buffer only with reduce::ordered, the default.) The
+/// buffer of tensor_gather has at most this many elements, unless a single row, gathered from all ranks, has more.
 inline constexpr std::int64_t exchange_elements = 1 << 18;
 
 /// Gathers the full tensor from its shards on the ranks of `step_parameters::zero`, which together hold all shards:

@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y + x for one element of an accumulating copy, before it is rounded to the type of y.
+/// y + x for one element of an accumulating copy, before the sum is rounded to the type of y.
 struct accumulated {
   template <class to, class from> CT_HOST_DEVICE auto operator()(to y, from x) const { return y + x; }
 };

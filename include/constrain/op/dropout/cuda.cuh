@@ -44,8 +44,7 @@ private:
   }
 };
 
-/// Dropout of a tensor x [samples, ...], as a kernel argument. `probability` and `parameters` point to device
-/// memory.
+/// Dropout of a tensor x [samples, ...], as a kernel argument. `probability` and `parameters` point to device memory.
 template <class stored> struct dropout_argument {
   double const* probability;
   step_parameters const* parameters;

@@ -57,8 +57,8 @@ template <> struct kernel<op::flash_attention_gradient, cpu> {
     detail::attention_heads const h(q.shape(), c.options);
     detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, mask.data);
     auto const tokens = h.tokens, heads = h.heads, head_width = h.head_width;
-    // scratch begins with sum(dy * y) of each query, [sequences, heads, tokens]. The sums of dk and dv follow, if
-    // they have a wider type than dk and dv.
+    // scratch begins with sum(dy * y) of each query, [sequences, heads, tokens]. The sums of dk and dv follow, if they
+    // have a wider type than dk and dv.
     parallel_chunks(y.rows(), 8, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row)
         for (std::int64_t head = 0; head < heads; ++head) {

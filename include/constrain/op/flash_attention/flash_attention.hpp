@@ -91,7 +91,7 @@ constexpr value flash_attention(value q, value k, value v, value mask, attention
 }
 
 /// `flash_attention` of queries, keys and values that are side by side in qkv, as for `self_attention`. Also refused: a
-/// qkv of a different width.
+/// qkv whose width does not fit the options.
 constexpr value flash_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::split_qkv(qkv, options, line);
   return flash_attention(q, k, v, options, line);
