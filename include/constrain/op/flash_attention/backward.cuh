@@ -337,7 +337,7 @@ private:
 
 // Computes the gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block adds up all
 // contributions to its results. With `of_keys`, they are dk and dv of a tile of keys, summed over the query heads that
-// share them, in the order of these heads. Without, they are dq of a tile of queries, and -sum(dy y) of each of these
+// share them, in the order of these heads. Otherwise, they are dq of a tile of queries, and -sum(dy y) of each of these
 // queries, which the kernel with `of_keys` reads.
 template <bool of_keys, class stored, class accumulate, int width>
 static __global__ void __launch_bounds__(detail::flash_threads, 2)
