@@ -169,9 +169,9 @@ template <class architecture> struct kernel<op::chunk_squares, cuda<architecture
 };
 
 // squares[index] = the sum of the chunk sums of all shards, [shards, tensors, chunks], in the order of
-// gradient_norm_squared_kernel: each thread of the single block adds the same chunks of the full tensor as there.
-// Chunks beyond the last element are 0. `is_first_write`: whether the call is the first write in a run, which must
-// define all `gradients` elements of `squares`.
+// gradient_norm_squared_kernel: each thread of the single block adds the same chunks of the full tensor as in that
+// kernel. The sums of chunks beyond the last element are 0. `is_first_write`: whether the call is the first write in a
+// run, which must define all `gradients` elements of `squares`.
 template <class stored>
 static __global__ void __launch_bounds__(cuda_threads)
     chunk_sum_kernel(stored const* sums, int shards, std::int64_t tensors, int chunks, bool is_first_write,

@@ -11,8 +11,8 @@ struct squared_norm_options {
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
-/// The cost of `sums` sums of squares, together over all elements of one tensor. The default rule counts the output's
-/// elements, not the tensor's.
+/// The cost of `sums` sums of squares, together over all elements of one tensor. The default rule counts one operation
+/// per element of the output, not two per element of the tensor.
 constexpr cost cost_of_squares(operand_type const& tensor, std::int64_t sums) {
   auto const elements = static_cast<double>(tensor.shape.elements());
   return {.flops = 2 * elements,
@@ -68,8 +68,9 @@ struct tensor_norm_squared {
 /// squares[index] = the squared norm of one gradient. squares is [number of gradients], fp64; the first op that writes
 /// to it in a run of the program sets its other elements to 0. A gradient is a stack of tensors, one per iteration of
 /// the loops that its parameter is stacked over. The squares are summed in chunks of `norm_chunk` elements, the chunks'
-/// sums are added up per tensor, and the tensors' sums give the squared norm. The order is fixed. With
-/// `optimizer::in_backward`, each call works on one tensor of the stack, and its output is [1].
+/// sums are added up per tensor, and the tensors' sums give the squared norm. On each device, the order depends only on
+/// the shape of the stack. With `optimizer::in_backward`, each call works on one tensor of the stack, and its output is
+/// [1].
 struct gradient_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";
@@ -80,8 +81,9 @@ struct gradient_norm_squared {
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const&) { return cost_of_squares(in[0], 1); }
 
-  /// Appends the form of node `n` for a sharded gradient. Each rank sums the chunks of its shard, the chunk sums are
-  /// gathered, and every rank adds all of them in order, so the result has the same bits as for the full gradient.
+  /// Appends the form of node `n` for a sharded gradient. Each rank sums the squares of each chunk of its shard, the
+  /// chunk sums are gathered, and every rank adds all of them in order, so the result has the same bits as for the full
+  /// gradient.
   static constexpr void flat_form(builder& out, node const& n) {
     auto& values = out.program.values;
     auto const& gradient = values[n.inputs[0].value];

@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-inline constexpr int norm_group = 4 * norm_warps; // rows that a block of layer_norm_gradient_kernel handles at a time
+/// Rows that a block of layer_norm_gradient_kernel or rms_norm_gradient_kernel handles at a time.
+inline constexpr int norm_group = 4 * norm_warps;
 
 /// The arrays of layer_norm: a, b, sum and y [rows, width], weight and bias [width], mean and rstd [rows]. With an
 /// addend, the kernel stores a plus the addend in `sum`, and normalizes `sum`. Without an addend, `b` and `sum` are
@@ -269,8 +270,8 @@ void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, a
       2);
 }
 
-/// The needs of layer_norm_gradient, with or without a residual. `out`: dx, dweight and dbias. If dweight is
-/// [parts, width], the call needs no scratch memory.
+/// The needs of layer_norm_gradient, with or without a residual. `out`: the call's outputs; only the first two, dx and
+/// dweight, count. If dweight is [parts, width], the call needs no scratch memory.
 constexpr kernel_needs needs_of_norm_gradient(operand_extents const& out) {
   if (out[1].shape.rank == 2) return {};
   return {.scratch = row_parts(out[0].rows()) * 2 * out[0].features() * size_of(out[1].type), .launches = 2};

@@ -59,7 +59,7 @@ template <class stored> constexpr int held_gradient_blocks(int elements) {
 
 } // namespace detail
 
-// The same as layer_norm_gradient_kernel, for rows that fit into the registers of a warp, `packs_per_lane` packs of n
+// Like layer_norm_gradient_kernel, but for rows that fit into the registers of a warp, `packs_per_lane` packs of n
 // elements per lane: a warp reads each of its rows once, and each lane adds up its columns of dweight and dbias in
 // registers. `width`: a multiple of n, at most 32 n `packs_per_lane`. dx may overwrite dy or dresidual.
 template <int n, int packs_per_lane, bool adds, class stored, class accumulate>

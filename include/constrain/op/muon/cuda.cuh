@@ -26,15 +26,15 @@ template <class real> struct muon_arrays {
   real const *gradient, *weight, *momentum;
   real *new_momentum, *x;
   double const* norm_and_scale;
-  double* squares; // [parts]: sums of the squares of x
+  double* squares; // [parts]: the sum of the squares of each part of x
   std::int64_t count;
   bool decays;
 };
 
-/// The GEMMs of a Newton-Schulz step for a matrix X [rows, columns]. If X is tall, the step uses X^T X instead of X
-/// X^T. `left` and `right` are the transpositions of X in this GEMM. `gram`, `square` and `next` are the extents of the
+/// The GEMMs of a Newton-Schulz step for a matrix X [rows, columns]. `gram`, `square` and `next` are the extents of the
 /// three GEMMs, in this order: the Gram matrix, its square, and the new X. `side`: rows and columns of the first two
-/// results.
+/// results. The Gram matrix is X X^T or, if X is tall, X^T X. `left` and `right`: whether X is transposed as the left
+/// and as the right operand of this first GEMM.
 struct muon_gemms {
   std::int64_t rows, columns;
 

@@ -15,9 +15,9 @@ template <class stored, class accumulate> struct rms_norm_gradient_arrays {
   accumulate* dweight; // [parts, width]: the sums over the rows of each block
 };
 
-/// Adds the terms of the first `count` rows of dy and x to a block's sums of dweight, `sums` [width]; if `starts`,
-/// overwrites the sums instead. rstd [count]: of these rows. n: columns per access. All threads of the block must
-/// call this function.
+/// Adds the contributions of the first `count` rows of dy and x to a block's partial sums of dweight, `sums` [width];
+/// if `starts`, overwrites the sums instead. rstd [count]: of these rows. n: columns per access. All threads of the
+/// block must call this function.
 template <int n, class stored, class accumulate>
 __device__ void add_rms_norm_columns(stored const* dy, stored const* x, accumulate const* rstd, int count,
                                      std::int64_t width, bool starts, accumulate* sums) {

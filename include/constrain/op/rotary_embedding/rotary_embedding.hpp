@@ -15,8 +15,8 @@ struct rotary_options {
                             // (Chen et al. 2023, "Extending Context Window ... via Positional Interpolation")
   // With `original_context`, as in Llama 3.1: the frequency of a pair that makes fewer than `low_freq_factor` turns in
   // the original context is divided by `factor`; with more than `high_freq_factor` turns, it does not change; in
-  // between, the change is linear in the number of turns. Required, also without `original_context`:
-  // 0 < low_freq_factor < high_freq_factor <= 1e30.
+  // between, it is a weighted mean of both, with weights linear in the number of turns. Required, also without
+  // `original_context`: 0 < low_freq_factor < high_freq_factor <= 1e30.
   double low_freq_factor = 1, high_freq_factor = 4;
 };
 
@@ -144,8 +144,8 @@ struct rotary_embedding {
 
 } // namespace op
 
-/// The cosines and sines for `rotary_embedding`: x [sequences, tokens, width], of which only the type and the number
-/// of tokens are used -> [tokens, head width]. Make one table before the `repeat` of the layers; all layers can use it.
+/// The cosines and sines for `rotary_embedding`: x [sequences, tokens, width], of which only the type and the number of
+/// tokens are used -> [tokens, head width]. Make one table before the `repeat` of the layers; all layers can use it.
 /// Refused: token ids, an x that does not have three dimensions, and options out of range.
 constexpr value rotary_table(value x, rotary_options options, int line = __builtin_LINE()) {
   return emit<op::rotary_table>({x}, options, line);

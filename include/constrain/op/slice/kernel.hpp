@@ -107,7 +107,7 @@ void copy_padded(device, call const& c, slice_map const& map, std::int64_t count
 template <class device> struct kernel<op::slice, device> {
   template <class stored> static void run(call_of<op::slice> const& c, tensor<stored const> x, tensor<stored> y) {
     auto const d = c.options.dimension;
-    // The index of the innermost loop: it counts fastest in `c.iteration`.
+    // The iteration of the innermost loop, which changes fastest in `c.iteration`.
     auto const iteration = static_cast<std::int64_t>(c.iteration) % c.options.iterations;
     auto const begin = c.options.begin + iteration * c.options.extent;
     detail::slice_copy const places{{y.shape(), d, x.shape().extent[d], begin, x}};
@@ -127,7 +127,7 @@ template <class stored> struct add_slice_elements {
   }
 };
 
-/// Adds element i of dy to the element of dx with its index in the full tensor, for i in [0, count).
+/// Adds element i of dy, the slice, to element map.in_full(i) of dx, the full tensor, for i in [0, count).
 template <class device, class stored>
 void add_slice(device, call const& c, slice_map const& map, std::int64_t count, stored* dx, stored const* dy) {
   for_elements(device{}, c, count, add_slice_elements<stored>{dy, dx, map});

@@ -74,8 +74,8 @@ struct slice {
     s.extent[o.dimension] = o.extent;
     return inferred::one(in[0].type, s);
   }
-  /// Changes the options to one rank's options, and `d.parts` to the parts of the result. Returns false if a slice of
-  /// the innermost dimension moves or does not consist of full parts.
+  /// For a slice of the innermost dimension: changes the options to one rank's options, and `d.parts` to the parts of
+  /// the result; returns false if the slice moves or does not consist of full parts. Other slices need no change.
   static constexpr bool divide(options& o, division& d) {
     if (o.dimension != d.dimensions - 1) return true;
     std::int64_t begin = 0, covered = 0;

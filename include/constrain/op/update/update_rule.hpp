@@ -75,8 +75,8 @@ public:
   /// it is the shape of the full tensor. If tensor parallelism divides the parameter, it is the shape of this rank's
   /// range.
   constexpr constrain::shape shape() const { return parameter().shape(); }
-  /// The type in which the parameter is updated: the type of the master weights, or fp32 for a parameter stored in 16
-  /// bits.
+  /// The type in which the parameter is updated: the type in which it is stored (the type of its master weights, if it
+  /// has any), or fp32 for a parameter stored in 16 bits.
   constexpr dtype type() const { return accumulator_of(info().type); }
   /// The parameter's role, such as role::weight.
   constexpr constrain::role role() const { return info().role; }
@@ -242,7 +242,7 @@ private:
     return {out_, out_.append(info_of<op::concatenate>, n).outputs[0]};
   }
 
-  /// The state's name in the program's name pool, which stores each name only once for all parameters.
+  /// The state's name in the program's name pool. States of different parameters with equal names share one entry.
   constexpr name_ref name_of_state(std::string_view name) {
     auto& program = out_.program;
     for (int v = program.values.size() - 1; v >= 0; --v)

@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // order = the indices of the rows with a valid label, then of the other rows. Each block counts the valid labels of all
-// rows, so that one launch is enough, and then places `cuda_threads` rows.
+// rows, so that one launch is enough, and then stores the indices of `cuda_threads` rows.
 template <class integer>
 static __global__ void __launch_bounds__(cuda_threads)
     valid_first_kernel(integer const* labels, std::int64_t rows, integer* order) {
