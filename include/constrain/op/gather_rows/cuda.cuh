@@ -40,7 +40,7 @@ template <int n, class stored> struct add_rows_packs {
   }
 };
 
-/// Row i of y = row rows[i] of x. `rows` must not be empty; for this function, its indices need not be distinct.
+/// Row i of y = row rows[i] of x. `rows` must not be empty. The indices in `rows` need not be distinct.
 template <class architecture, class stored>
 void gather_rows(cuda<architecture> device, call const& c, stored const* x, tensor<std::int32_t const> rows,
                  tensor<stored> y) {

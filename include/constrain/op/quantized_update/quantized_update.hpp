@@ -49,7 +49,7 @@ private:
 /// Options of `quantized_update`.
 struct quantized_update_options {
   bool decays = false;       // whether weight decay applies to the parameter
-  std::int64_t elements = 0; // elements of one tensor before sharding (used_elements.hpp); a stack has several tensors
+  std::int64_t elements = 0; // elements of one tensor before sharding: of one layer, if layers are stacked
 };
 
 /// The update of one parameter, element by element, with 8-bit states (Dettmers et al. 2022, "8-bit Optimizers via

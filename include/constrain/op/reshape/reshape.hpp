@@ -34,7 +34,8 @@ struct reshape {
 } // namespace op
 
 /// The elements of x, in row-major order, in the shape `to`. The result shares the memory of x if possible. Refused: a
-/// shape with an extent below 1, too many elements or a different number of elements, and token ids.
+/// shape with an extent below 1, too many elements or a different number of elements, and i32 values, such as token
+/// ids.
 constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::reshape>({x}, {.to = to}, line);

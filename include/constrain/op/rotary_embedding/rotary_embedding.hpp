@@ -15,8 +15,8 @@ struct rotary_options {
                             // (Chen et al. 2023, "Extending Context Window ... via Positional Interpolation")
   // With `original_context`, as in Llama 3.1: the frequency of a pair that makes fewer than `low_freq_factor` turns in
   // the original context is divided by `factor`; with more than `high_freq_factor` turns, it does not change; in
-  // between, it is a weighted mean of both, with weights linear in the number of turns. Required, also without
-  // `original_context`: 0 < low_freq_factor < high_freq_factor <= 1e30.
+  // between, it is a weighted mean of the divided and the unchanged frequency, with weights that are linear in the
+  // number of turns. Required, also without `original_context`: 0 < low_freq_factor < high_freq_factor <= 1e30.
   double low_freq_factor = 1, high_freq_factor = 4;
 };
 
