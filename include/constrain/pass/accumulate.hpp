@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether a value has a separate instance for every micro-batch: it is not persistent, not `per_run`, and not an
-/// accumulator.
+/// Whether `accumulate_over` gives a value a separate instance for every micro-batch: it is not persistent, not
+/// `per_run`, and not an accumulator.
 constexpr bool is_transient(value_info const& info) {
   return !is_persistent(info.role) && !info.per_run && !info.accumulates;
 }

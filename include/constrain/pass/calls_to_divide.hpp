@@ -113,8 +113,8 @@ private:
     auto const& op = *p_.nodes[i].op;
     return k == 0 && op.has_divided_form && (op.layouts.inputs.rows & 1u) == 0;
   }
-  /// Whether all calls that read vocabularies work on one rank's rows. If a call does not, the parameters that it
-  /// reads no longer count as vocabularies.
+  /// Whether all calls that read vocabularies work on one rank's rows. If a call does not, the parameters that it reads
+  /// no longer count as vocabularies.
   constexpr bool all_divide_vocabularies() {
     bool all_divide = true;
     for (int i = 0; i < p_.nodes.size(); ++i)

@@ -80,7 +80,7 @@ constexpr void rename(program& p, use_ranges& uses, ref from, ref to) {
   uses.add(to.value, uses.last[from.value]);
 }
 
-/// Does to `p` what `coalesce` does to a copy.
+/// Like `coalesce`, but changes `p` itself, which must not be refused.
 constexpr void elide_copies(program& p) {
   nest const loops(p);
   use_ranges uses(p);

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// `shared`, is `peak`, unless another entry program needs more than the described one.
 struct memory_plan {
   bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
-  bytes master_weights;  // of parameters that have a compute copy; the optimizer updates these, not the copy
+  bytes master_weights;  // of parameters with a compute copy; the optimizer updates the trained ones, not the copies
   bytes gradients;       // of all trained parameters, or with optimizer::in_backward the maximum at any time
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // all bytes that no other field counts, but at least the maximum at any time of: values kept
@@ -136,8 +136,8 @@ template <class function> constexpr void for_each_cost(program const& p, functio
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind == node_kind::loop) {
-      // The loop over a segment of a repeat (recompute.hpp) can have fewer iterations in the last segment: use the mean
-      // number of iterations.
+      // A loop over the iterations within a segment (recompute.hpp) can have fewer iterations in the last segment: use
+      // the mean number of iterations.
       auto const& a = p.axes[n.axis];
       double const count = a.original >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.original].extent) /

@@ -62,7 +62,7 @@ private:
   }
 
   /// Appends a call that computes one rank's partial sum, and then a call that all-reduces the partial sums and adds
-  /// the bias, if the call has one.
+  /// the bias, if `n` has one.
   constexpr void append_sum(node n) {
     int const added = n.op->layouts.inputs.added;
     node sum;
@@ -87,7 +87,8 @@ private:
     return node.outputs[0];
   }
   /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided; otherwise the
-  /// result of an op::tensor_copy, whose gradient is summed over the ranks. The calls in a loop body share this value.
+  /// result of an op::tensor_copy, whose gradient is summed over the ranks. All calls in one loop body that read `r`
+  /// share this value.
   constexpr ref replacement_of(ref r, int i) {
     for (auto const& entry : replacements_)
       if (entry.replaced == r && entry.loop == nest_.parent[i]) return entry.result;
@@ -167,8 +168,9 @@ constexpr program dividing::run() {
 /// (`part_list`). Only the first 64 calls that could be column-parallel are considered. Layers that become row-parallel
 /// can be among them, and a call in the body of a repeat counts once.
 ///
-/// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses, and
-/// a model whose calls need more than 64 all-gathered or copied values. With one rank, the program does not change.
+/// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses
+/// (`division::refuse`), and a model whose calls need more than 64 all-gathered or copied values. With one rank, the
+/// program does not change.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();

@@ -32,10 +32,9 @@ struct view_roots {
   }
 };
 
-/// Whether node `i` may overwrite `from`. Node `i` must be the last node that refers to `from`, directly or through
-/// views, and must not read a view of `from`. All nodes that refer to `from` must be in the loop around node `i`, and
-/// one of them must write `from` in each iteration. False for loop-carried values, accumulators, inputs and observed
-/// values.
+/// Whether node `i` may overwrite `from`: node `i` is the last node that refers to `from`, directly or through views,
+/// and does not read a view of `from`; all nodes that refer to `from` are in the loop around node `i`, and one of them
+/// writes `from` in each iteration. False for loop-carried values, accumulators, inputs and observed values.
 constexpr bool dies_at(program const& p, nest const& loops, view_roots const& roots, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
@@ -54,7 +53,7 @@ constexpr bool dies_at(program const& p, nest const& loops, view_roots const& ro
   return defined_here;
 }
 
-/// Does to `p` what `in_place` does to a copy.
+/// Like `in_place`, but changes `p` itself, which must not be refused.
 constexpr void overwrite_inputs(program& p) {
   nest const loops(p);
   view_roots const roots(p);

@@ -90,7 +90,7 @@ private:
   bool removed_[program::maximum_nodes]{};
 };
 
-/// Does to `p` what `join_slices` does to a copy.
+/// Like `join_slices`, but changes `p` itself.
 constexpr void join_adjacent_slices(program& p) {
   if (!p.failure.ok()) return;
   for (auto const& n : p.nodes)

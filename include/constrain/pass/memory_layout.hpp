@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The memory of a value in the arena, the one allocation that holds all values. A value that does not persist and that
 /// no node uses has no buffer. A view, or a value that another value overwrites in place, has none either: it uses the
-/// buffer of the other value.
+/// buffer of its root (`root_of`).
 struct buffer {
   /// Distance between the instances of a value along one axis.
   struct stride {

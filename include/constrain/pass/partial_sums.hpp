@@ -58,7 +58,7 @@ public:
     if (loss_) use(loss_.value, i);
   }
 
-  /// Moves the reduction of a gradient forward, to the node before which another sum is reduced, if all contributions
+  /// Moves the reduction of each gradient to an earlier node before which another sum is reduced, if all contributions
   /// to the gradient before its first use precede that node, and the node is outside of all loops. As a result, the
   /// collectives follow one another. Call this function after the last node.
   constexpr void reduce_together() {

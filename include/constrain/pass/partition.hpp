@@ -153,7 +153,7 @@ private:
     return full;
   }
 
-  /// Refuses node i if the loops around it do not select one tensor of the stack, which it needs in layout `needed`.
+  /// Refuses node i if it needs one tensor of a stack, in layout `needed`, that the loops around it do not select.
   constexpr void check_loops(int value, int i, layout needed = layout::replicated) {
     for (int axis : in_.values[value].axes) {
       bool bound = false;
@@ -333,7 +333,7 @@ constexpr program partitioning::run() {
 
 } // namespace detail
 
-/// If `parallelism.distributed`, applies tensor parallelism (`use_divided_forms`), then, unless all ranks train on the
+/// If `parallelism.distributed`, applies `use_divided_forms` (tensor parallelism), then, unless all ranks train on the
 /// same data, data parallelism. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
 /// and a gradient is reduce-scattered after the body that computes it (stage 1: after all micro-batches). Element-wise

@@ -71,8 +71,8 @@ template <class passes>
 inline constexpr program summed_program =
     sum_parts_together(with_policy_passes<typename passes::set, pass_name::fused, passes::fused>());
 
-/// The program before it is partitioned over ranks. On a CUDA device, GEMMs round their operands to TF32 themselves.
-/// Only the passes of the step program have the member `updated`.
+/// The program before it is partitioned over ranks. With precision::tf32 on a CUDA device, GEMMs round their operands
+/// themselves. Only the passes of the step program have the member `updated`.
 template <class passes> constexpr decltype(auto) before_partition() {
   if constexpr (passes::set::device::value.is_cuda && requires { passes::updated; }) return (summed_program<passes>);
   else if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)

@@ -19,9 +19,9 @@ constexpr int next_shared(program const& p, int v) {
   return v;
 }
 
-/// Whether `step` begins with the parameters and settings of `p` (same order, names, types, shapes and extents of the
-/// axes), so that `p` can use their buffers. `step` may have more of them, such as the parameters of an objective. `p`:
-/// a program without gradients.
+/// Whether the parameters and settings of `step` begin with those of `p` (same order, names, types, shapes and extents
+/// of the axes), so that `p` can use their buffers. `step` may have more of them at the end, such as the parameters of
+/// an objective. `p`: a program without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   int in_step = -1; // index of a parameter or setting of `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// without making this program or its memory plan. A choice is a mask with one bit per group of droppable nodes; the
 /// bit of a dropped group is 1. Each group is one node if the program has at most 64 droppable nodes. Otherwise, nodes
 /// that call the same op and have the same cost and bytes are one group. A slice or reshape that becomes a view costs
-/// nothing, and belongs to the group of the node whose result it reads.
+/// nothing. It belongs to the group of the droppable node whose result it reads, or is kept if it reads another value.
 ///
 /// The estimate accounts for the lifetimes of all values and for ops that overwrite an input. It ignores fusion and
 /// gaps between buffers.
@@ -166,8 +166,8 @@ private:
       for (int k = item_[r.value]; k >= 0; k = items_[k].view_of) ++reads;
     return reads;
   }
-  /// Makes an item of each droppable node, up to `maximum_items` that read up to `maximum_inputs` items, and
-  /// assigns the items to groups.
+  /// Makes an item of each droppable node, up to `maximum_items` that read up to `maximum_inputs` items, and assigns
+  /// the items to groups.
   constexpr void find_items(program const& p, detail::rematerialization const& forward) {
     auto const droppable = forward.droppable();
     auto const with_views = slice_views(p);

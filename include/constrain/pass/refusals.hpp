@@ -4,7 +4,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::refusals {
 
-// The reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
+// Reasons for which a pass refuses a program. The violations that `verify` finds are in program/sound.hpp.
 
 /// The composition of policies is refused. A separate error gives the reason, so this refusal has no sentence.
 template <diagnosis d> struct composition_is_refused {};

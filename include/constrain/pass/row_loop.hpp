@@ -67,7 +67,7 @@ private:
     return false;
   }
 
-  /// Whether node i is in the loop of the head, draws no random numbers, and can process chunks of rows of `r`.
+  /// Whether node i is in the same loop as the head, draws no random numbers, and can process chunks of rows of `r`.
   constexpr bool accepts_rows(int i, ref r) const {
     auto const& n = p_.nodes[i];
     if (nest_.parent[i] != nest_.parent[head_] || n.op->draws_random) return false;
@@ -338,7 +338,7 @@ constexpr program loop_over_rows(program const& p, std::int64_t smallest_bytes) 
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (!calls(n, info_of<op::linear>) || !detail::is_large_activation(p, n.outputs[0], smallest_bytes)) continue;
-    // A head whose input is a slice of rows is already in a loop over rows.
+    // A head whose input is a slice of rows counts as being in a loop over rows already.
     int const source = detail::writer_of(p, n.inputs[0]);
     bool const sliced = source >= 0 && calls(p.nodes[source], info_of<op::slice>);
     if (sliced && unpack<op::slice::options>(p.nodes[source].attributes).dimension == 0) continue;

@@ -101,8 +101,8 @@ private:
     return v == viewed;
   }
 
-  /// Whether no node reads `result` after a node has written the root of `source`. Always true if the root is
-  /// not persistent.
+  /// Whether no node reads `result` after a node has written the root of `source`. Always true if the root is not
+  /// persistent.
   constexpr bool keeps_its_value(ref source, ref result) const {
     ref const root = root_of(p_, source);
     if (!is_persistent(p_.values[root.value].role)) return true;
@@ -209,11 +209,11 @@ private:
   program& p_;
   nest nest_;
   fixed_vector<int, program::maximum_values> views_; // the values that are views
-  // By index of the value: operands of calls that are this value and whose rows must be contiguous.
+  // By index of the value: the number of operands of calls that are this value and whose rows must be contiguous.
   int dense_uses_[program::maximum_values]{};
 };
 
-/// Does to `p` what `slice_views` does to a copy.
+/// Like `slice_views`, but changes `p` itself, which must not be refused.
 constexpr void make_views(program& p) {
   for (auto const& n : p.nodes)
     if (calls(n, info_of<op::slice>) || calls(n, info_of<op::concatenate>) || calls(n, info_of<op::reshape>) ||

@@ -51,14 +51,14 @@ constexpr diagnosis layout_error(node const& n, int k, layout actual) {
 ///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
 ///   may differ.
 /// Returns the failure that `p` already has, or else the first violation, with the source line of the model's call (0
-/// if a loop has no end, or if loops nest too deep); `why::nothing` if there is neither.
+/// if loops do not nest, or nest too deep); `why::nothing` if there is neither.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   if (auto const error = check_loops(p); !error.ok()) return error;
   axis_list loop_axes; // axes of the loops around the node
   ref const loss = p.result("loss");
   layout written_as[program::maximum_values]{}; // the layout in which the value's last writer left it
-  bool guarded[program::maximum_values]{};      // whether the last node that wrote the value is guarded
+  bool guarded[program::maximum_values]{};      // whether the value's last writer is guarded, or exchanges such a value
   for (int v = 0; v < p.values.size(); ++v) written_as[v] = p.values[v].layout;
   bool any_skips = false; // whether any loop skips iterations
   for (auto const& axis : p.axes) any_skips = any_skips || axis.rows.per_iteration > 0;

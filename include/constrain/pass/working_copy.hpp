@@ -7,8 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// A temporary fp32 copy of a parameter that is stored in 16 bits: the optimizer updates the copy, and `store` rounds
-/// it into the parameter. The memory of one iteration's tensor is enough for the copy, because all nodes that use
-/// the copy are inside the loops over the parameter's axes.
+/// it into the parameter. The memory of one iteration's tensor is enough for the copy, because all nodes that use the
+/// copy are inside the loops over the parameter's axes.
 class working_copy {
 public:
   /// Appends the node that computes the fp32 copy of `parameter`, and lets `rule` work on the copy.

@@ -28,8 +28,8 @@ public:
     }
     return has_flat_operand;
   }
-  /// Whether this input of node n has the pattern `*` (program/layout.hpp): element i of an output needs only element
-  /// i of the input or, if the input is a block-wise optimizer state, the element for the block that contains i.
+  /// Whether this input of node n has the pattern `*` (program/layout.hpp): element i of an output needs only element i
+  /// of the input or, if the input is a block-wise optimizer state, the element for the block that contains i.
   static constexpr bool by_element(node const& n, int input) {
     return (n.op->layouts.inputs.elements >> input & 1u) != 0;
   }

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Tracks which values can be read while the nodes of a program run in order. A write to a value may overwrite
-/// other values that share bytes with the written value.
+/// Tracks which values can be read while the nodes of a program run in order. A write to a value may overwrite other
+/// values that share bytes with the written value.
 class written_values {
 public:
   constexpr explicit written_values(program const& p) : p_(p) {
@@ -21,9 +21,9 @@ public:
     }
   }
 
-  /// Whether `value` can be read. Nodes must have written `value`, views that together cover `value`, or the value of
-  /// which `value` is a view. No node may have overwritten `value` since. Inputs and persistent values count as written
-  /// from the start.
+  /// Whether `value` can be read: nodes have written `value`, views that together cover `value`, or the value of which
+  /// `value` is a view, and no node has overwritten `value` since. Inputs and persistent values count as written from
+  /// the start.
   constexpr bool is_readable(int value) const {
     auto const& view = p_.values[value].view;
     return is_complete(value) || (view && !is_overwritten(value) && is_readable(view.of.value));

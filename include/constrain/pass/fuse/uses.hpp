@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-// The functions of this file read arrays themselves: in the loops over all nodes, each call of `operator[]`, `begin` or
-// `calls`, and each new reference to a node, would cost g++ 12 time.
+// Some loops over all nodes in this file read arrays directly, because each call of `operator[]`, `begin` or `calls`,
+// and each new reference to a node, would cost g++ 12 time.
 
 /// Whether node i is a call to `op`.
 constexpr bool is_call(program const& p, int i, op_info const& op) {
