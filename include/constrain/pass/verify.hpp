@@ -58,7 +58,7 @@ constexpr diagnosis verify(program const& p) {
   axis_list loop_axes; // axes of the loops around the node
   ref const loss = p.result("loss");
   layout written_as[program::maximum_values]{}; // the layout in which the value's last writer left it
-  bool guarded[program::maximum_values]{};      // whether the value's last writer is guarded, or exchanges such a value
+  bool guarded[program::maximum_values]{};      // whether a guarded node, or an exchange of its result, wrote the value
   for (int v = 0; v < p.values.size(); ++v) written_as[v] = p.values[v].layout;
   bool any_skips = false; // whether any loop skips iterations
   for (auto const& axis : p.axes) any_skips = any_skips || axis.rows.per_iteration > 0;

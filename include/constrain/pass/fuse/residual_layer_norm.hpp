@@ -31,8 +31,8 @@ constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   return true;
 }
 
-/// Fuses the layer-norm gradient at node i with the residual add after it, if only the add reads the gradient, and no
-/// node between the two nodes reads or writes the other addend. Does nothing if `avoided` contains the fused op.
+/// Fuses the layer-norm gradient at node i with the residual add after it, if only the add reads output 0 of node i,
+/// and no node between the two nodes reads or writes the other addend. Does nothing if `avoided` contains the fused op.
 /// Returns whether the nodes were fused.
 constexpr bool fuse_layer_norm_gradient_add(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
