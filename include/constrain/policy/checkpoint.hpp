@@ -83,8 +83,8 @@ template <int iterations> struct every {
   static constexpr slot value{.recomputes = true, .iterations = iterations};
 };
 
-/// `every<k>` with a separate k for each repeat: the square root of the repeat's number of iterations, rounded up.
-/// The repeat keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016). If the activations of an
+/// `every<k>` with a separate k for each repeat: the square root of the repeat's number of iterations, rounded up. The
+/// repeat keeps about k inputs and recomputes k iterations at a time (Chen et al. 2016). If the activations of an
 /// iteration take much more memory than its input, as in a transformer, every<1> takes less memory.
 struct sqrt {
   using slot = slot_of::checkpointing;

@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 struct fusion {
   bool fuses = true;                // whether any operations are fused
   bool only_with_kernels = false;   // whether to fuse only into ops for which the device has a kernel
-  std::int64_t smallest_logits = 0; // bytes; the head is fused with the loss only if the logits are at least this large
+  std::int64_t smallest_logits = 0; // bytes; with smaller logits, the head and the loss do not become a loop over rows
   friend constexpr bool operator==(fusion const&, fusion const&) = default;
 
   template <class...> using otherwise = constrain::fusion::automatic;

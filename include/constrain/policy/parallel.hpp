@@ -4,8 +4,8 @@
 
 /// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
-/// each computes a part of the layers that can be divided. All policies except `none` need MPI. On CUDA devices,
-/// `ddp` and `zero` also need NCCL; several tensor ranks are refused there.
+/// each computes a part of the layers that can be divided. All policies except `none` need MPI. On CUDA devices, `ddp`
+/// and `zero` also need NCCL; several tensor ranks are refused there.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;

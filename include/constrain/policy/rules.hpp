@@ -4,8 +4,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Rules between slots, for values of different slots that cannot be combined. A rule about one slot is a member of
-// that slot.
+// Rules between slots, for values of different slots that cannot be combined. A rule about one slot is a member of that
+// slot.
 
 CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device const& d), !l.captures || d.is_cuda,
                "launch::graph: only a CUDA device captures graphs; write device::cuda<sm<90>> or launch::eager");

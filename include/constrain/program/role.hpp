@@ -22,7 +22,7 @@ enum class role : std::uint8_t {
   compute_copy,    // a parameter cast to the type that GEMMs read
   gradient,        // of a parameter
   state,           // of the optimizer
-  setting,         // a scalar that the trainer can change between steps
+  setting,         // a scalar that the host can change between runs
   result,          // read by the host after the run
   workspace,       // scratch of one kernel, a temporary copy of an operand or a parameter, or a rounding error
   communication,   // temporary full tensors of sharded values, temporary shards, and buffers of collectives

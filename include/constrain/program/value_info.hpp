@@ -32,7 +32,7 @@ struct value_info {
   int line = 0;               // source line in the model; 0: none
   name_ref name;              // of a parameter, setting or state ("exp_avg", without the parameter's name)
   initial_value initial;      // of a parameter, an optimizer state or a setting
-  bool per_run = false;       // of an input: one value for all micro-batches, which the trainer writes before each run
+  bool per_run = false;       // of an input: one value for all micro-batches, which the library writes before each run
   bool decays = false;        // of a parameter: weight decay applies to it; set by `update_rule::decays`
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
   bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter

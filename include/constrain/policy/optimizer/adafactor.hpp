@@ -93,10 +93,10 @@ struct adafactor {
   static constexpr void update(update_rule& u) { op::update_adafactor<adafactor, false>(u); }
 };
 
-/// `adafactor` with a relative step size instead of a learning rate, like Hugging Face's
-/// transformers.Adafactor with its default relative_step=True. The relative step size takes the place of the learning
-/// rate in `a`, and depends only on the step t: min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`.
-/// A schedule and `scale_learning_rate` have no effect.
+/// `adafactor` with a relative step size instead of a learning rate, like Hugging Face's transformers.Adafactor with
+/// its default relative_step=True. The relative step size takes the place of the learning rate in `a`, and depends only
+/// on the step t: min(0.01, 1 / sqrt(t)), or min(1e-6 t, 1 / sqrt(t)) with `warmup_init`. A schedule and
+/// `scale_learning_rate` have no effect.
 struct adafactor_relative_step {
   static constexpr char const* name = "adafactor_relative_step";
 

@@ -40,8 +40,8 @@ struct adamw {
     check_number(name, ".epsilon", h.epsilon, number_range::above_zero);
     check_number(name, ".weight_decay", h.weight_decay, number_range::from_zero);
   }
-  /// Hyperparameters of one step: keep = 1 - lr weight_decay, and the bias corrections (Kingma & Ba 2015, section 3)
-  /// as two factors, step_size = lr / (1 - beta1^t) and inverse_root_correction2 = 1 / sqrt(1 - beta2^t).
+  /// Hyperparameters of one step: keep = 1 - lr weight_decay, and the bias corrections (Kingma & Ba 2015, section 3) as
+  /// two factors, step_size = lr / (1 - beta1^t) and inverse_root_correction2 = 1 / sqrt(1 - beta2^t).
   template <class real> struct prepared {
     real beta1, beta2, epsilon;                     // the same as in `hyper`
     real keep, step_size, inverse_root_correction2; // may differ from step to step

@@ -71,8 +71,8 @@ template <class O = adamw, int steps = 5> struct muon {
     if (largest_rate > 1e19 || h.learning_rate * double(h.weight_decay) > 1e19)
       throw error({name, ": one update with these hyperparameters can change a weight of value 1 by more than 1e19; "
                          "give hyperparameters closer to the defaults"});
-    // The iteration maps each singular value x of X, which is at most 1, to a x + b x^3 + c x^5. The polynomial can
-    // be large between values at which it is small, so many are tried.
+    // The iteration maps each singular value x of X, which is at most 1 at first, to a x + b x^3 + c x^5. This
+    // polynomial can be large between two values of x at which it is small, so the loop tries many values.
     for (int thousandths = 1000; thousandths > 0; --thousandths) {
       float const singular_value = static_cast<float>(thousandths) / 1000;
       float x = singular_value;

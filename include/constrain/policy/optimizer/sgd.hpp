@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
-/// Stochastic gradient descent (Robbins & Monro 1951): w = w - learning_rate (g + weight_decay w).
-/// SGD stores nothing per weight.
+/// Stochastic gradient descent (Robbins & Monro 1951): w = w - learning_rate (g + weight_decay w). SGD stores nothing
+/// per weight.
 struct sgd {
   static constexpr char const* name = "sgd";
 
