@@ -91,7 +91,8 @@ struct ddp {
 /// number of processes is any multiple of `ranks`; every group holds one full set of shards. Each stage also shards
 /// what the earlier stages shard:
 ///
-/// 1. Optimizer states. Gradients are reduced once per batch, after the last micro-batch.
+/// 1. Optimizer states, except averages (optimizer::averaged) of parameters that are not sharded. Gradients are reduced
+///    once per batch, after the last micro-batch.
 /// 2. Gradients. Each is reduce-scattered as soon as a micro-batch has computed it.
 /// 3. Parameters, as in PyTorch's FSDP. Each is all-gathered just before its use, and the memory of the full parameter
 ///    is free for other values afterwards.

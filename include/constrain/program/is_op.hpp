@@ -30,8 +30,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr unsigned strided_outputs = 1u << 0; // bit j: output j may be strided
 ///     static constexpr char const* layouts = "..., - -> ..."; // which elements depend on which (layout.hpp)
 ///     static constexpr unsigned label_inputs = 1u << 1; // bit i: input i holds labels; see op_info
-///     static constexpr bool only_in_training = true;    // in evaluation, readers of output 0 read input 0 (dropout)
-///     using in_evaluation = other_op;                   // replaces this op in evaluation: same operands, no options
+///     static constexpr bool only_in_training = true;    // outside training, readers of output 0 read input 0: dropout
+///     using in_evaluation = other_op;                   // replaces the op outside training: same operands, no options
 ///     using written_as = other_op;                      // the op that a model calls and that a pass replaces with
 ///                                                       // this op (checkpoint::keep)
 ///     static constexpr unsigned gemm_operands = 0b11;   // bit i: input i is an operand of a GEMM (precision::tf32)

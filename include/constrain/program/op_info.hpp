@@ -112,9 +112,9 @@ struct op_info : op_label {
   bool same_data = false;                      // the ranks that exchange data train on the same batches
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
-  bool only_in_training = false;               // in evaluation, readers of output 0 read input 0 (dropout)
+  bool only_in_training = false;               // outside training, readers of output 0 read input 0 (dropout)
   bool has_in_evaluation = false;              // whether `in_evaluation` is set
-  op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one in evaluation
+  op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one outside training
   bool draws_random = false;                   // each call that a model or a pass makes gets its own random key
   bool promotes_types = false;                 // in mixed precision, inputs of different types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite

@@ -35,7 +35,7 @@ struct value_info {
   bool per_run = false;       // of an input: one value for all micro-batches, which the library writes before each run
   bool decays = false;        // of a parameter: weight decay applies to it; set by `update_rule::decays`
   bool ends_with_update = false; // of a gradient: neither a node nor the host reads it after the parameter's update
-  bool is_average = false;       // of an optimizer state: the average that evaluation reads instead of the parameter
+  bool is_average = false;       // of an optimizer state: an average, read outside training instead of the parameter
   bool resets_with_parameter = false; // of an optimizer state: setting the parameter's value resets this state
   int block = 1;                      // of an optimizer state or its shard: elements of the parameter per state element
   int parts = -1;       // of a parameter: index of its parts in `program::part_lists`; -1: it is one tensor
