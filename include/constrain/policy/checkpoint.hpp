@@ -28,7 +28,7 @@ struct checkpointing {
   bool square_root = false;  // whether the policy is checkpoint::sqrt
   bool by_operation = false; // whether the policy is checkpoint::keep
   op_set kept{};             // the ops of checkpoint::keep
-  int unknown_ops = 0;       // number of checkpoint::keep's arguments that are not ops, plus 1 if it has more than 16
+  int unknown_ops = 0;       // arguments of checkpoint::keep that are not ops, plus 1 if it has more than 16 arguments
   bool has_limit = false;    // whether the policy is checkpoint::budget
   bytes limit{};             // maximum size of the arena with checkpoint::budget; 0 for other policies
   friend constexpr bool operator==(checkpointing const&, checkpointing const&) = default;

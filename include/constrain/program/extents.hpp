@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// this limit, sums of bytes over a program fit into 64 bits.
 inline constexpr std::int64_t maximum_elements = std::int64_t{1} << 46;
 
-/// Whether no extent of the shape is below 1 and the shape has at most `maximum_elements` elements. If so,
+/// Whether every extent of the shape is at least 1 and the shape has at most `maximum_elements` elements. If so,
 /// `shape::elements` does not overflow.
 constexpr bool has_valid_extents(shape const& s) {
   std::int64_t total = 1;

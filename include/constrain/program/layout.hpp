@@ -31,7 +31,8 @@ struct layout_change {
 ///     #    only the type and the shape are read
 ///     -    anything else; if other operands have rows (`...`), an output with - is the sum over these rows
 ///     oi   like -, and names the innermost dimensions, as in einsum: an index of `o` in an output needs only this
-///          index of `o` in the inputs. Outputs are sums over letters that only inputs have. May also follow ... or -
+///          index of `o` in the inputs. Outputs are sums over letters that only inputs have. The patterns ... and - can
+///          have letters, too
 ///     +o   like o, for the last input, which is added to output 0
 ///
 /// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function

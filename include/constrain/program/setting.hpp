@@ -106,11 +106,11 @@ constexpr value setting(value like, std::string_view name, double initial, int l
 
 /// 1 / the number of valid labels: a scalar in fp64, for ops that average over labels. Only the objective's first label
 /// array counts. An integer label is valid unless it is `ignored_label`; every floating-point label is valid. In a
-/// step, the labels of all micro-batches on all ranks count, those of a tensor group once; in an evaluation, the labels
-/// of one micro-batch. The number is never 0: a step without valid labels throws `error`. An evaluation skips such a
-/// micro-batch or, if several ranks hold a tensor together, runs it with the value 1 and ignores its results. The
-/// library writes the value before each step and each evaluated micro-batch. Refused: a model that uses the value; only
-/// an objective may. `like`: any value of the model.
+/// step, the labels of all micro-batches on all ranks count, but the labels of a tensor group only once; in an
+/// evaluation, the labels of one micro-batch. The number is never 0: a step without valid labels throws `error`. An
+/// evaluation skips a micro-batch without valid labels or, if several ranks hold a tensor together, runs it with the
+/// value 1 and ignores its results. The library writes the value before each step and each evaluated micro-batch.
+/// Refused: a model that uses the value; only an objective may. `like`: any value of the model.
 constexpr value inverse_label_count(value like, int line = __builtin_LINE()) {
   return detail::setting_of(like, detail::inverse_label_count_setting, 0, line);
 }
