@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 template <class packed> using sum_of = std::conditional_t<std::is_same_v<packed, bfloat16_pair>, float, packed>;
 
 /// Whether the code is compiled for AVX512-FP16, and also for AVX512-BF16: only then does CONSTRAIN_FLAGS name
-/// AVX512-FP16. Of the processors on which the GEMM was measured, only the Intel Xeon (family 6, model 207) has
-/// AVX512-FP16.
+/// AVX512-FP16. Of the processors on which the GEMM was measured, only the Intel Xeons (family 6, models 167 and 207)
+/// have AVX512-FP16.
 #if defined(__AVX512BF16__) && defined(__AVX512FP16__)
 inline constexpr bool compiled_for_avx512_fp16 = true;
 #else
