@@ -14,7 +14,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Tells whether the arrays of a batch still hold the batch's data. When a `batch_range` advances or is destroyed, the
-/// tickets of its earlier batches become invalid. A default-constructed ticket, for the caller's own arrays, is always
+/// tickets of its batches so far become invalid. A default-constructed ticket, for the caller's own arrays, is always
 /// valid.
 class batch_ticket {
 public:

@@ -158,7 +158,7 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
   using of_default = std::type_identity<estimates<limit, task_or_none, policies<>>>;
   using type = typename std::conditional_t<is_valid, of_sets<true>, of_default>::type;
 
-  /// The index of the chosen strategy; 0 after an error of this class.
+  /// The index of the chosen strategy; 0 if an argument is not valid.
   static constexpr int choose() {
     if constexpr (is_valid) return type::choose_or_refuse();
     else return 0;

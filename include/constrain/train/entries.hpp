@@ -50,8 +50,8 @@ struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy
   using generate_program = forward_passes<source<entry::generate>>;
 
   using step = planned<step_program, void, target>;
-  // This assertion is at class scope, so that naming the trainer type reports the error. Only the first failure is
-  // reported.
+  // This assertion is at class scope, so that instantiating the trainer type reports the error. Only the first failure
+  // is reported.
   static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
   using evaluate = planned<evaluate_program, step, target>;
   using predict = planned<predict_program, step, target>;

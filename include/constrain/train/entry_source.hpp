@@ -13,7 +13,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The policies of `list` that have a pass, in the same order, after the policies `found`.
+/// The policies of `list` that have a `pass` or an `after`, in the same order, after the policies `found`. (A policy
+/// with only one of the two is refused later.)
 template <class list, class... found> struct with_pass { using type = policy_list<found...>; };
 template <class first, class... rest, class... found>
 struct with_pass<policy_list<first, rest...>, found...>
@@ -75,9 +76,10 @@ template <class passes, class target> constexpr std::int64_t bytes_of_step() {
   return reserve.begin(step::where.end) + reserve.bytes;
 }
 
-/// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel needs scratch memory without recomputation, the
-/// program is neither verified nor lowered, which would take g++ a quarter of the time for a candidate: the trainer
-/// verifies and lowers the program of the choice. So the search does not pass over a candidate that `verify` refuses.
+/// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel of the program without recomputation has
+/// `needs_of`, the candidate's program needs no scratch memory, and is neither verified nor lowered, which would take
+/// g++ a quarter of the time for a candidate: the trainer verifies and lowers the program of the choice. So the search
+/// does not pass over a candidate that `verify` refuses.
 template <class passes, class without_recomputation, class target> constexpr std::int64_t bytes_of_candidate() {
   using kept = planned<without_recomputation, void, target>;
   if constexpr (std::is_same_v<passes, without_recomputation>) return bytes_of_step<passes, target>();

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Evaluates all samples in micro-batches of `rows` rows, and returns the sums over valid labels. `stop`: called before
 /// each micro-batch; if it returns true, the result is nullopt. `run(batch, sum)`: evaluates a micro-batch (whose
-/// `valid_labels` is not set) and adds the micro-batch's sums to `sum`. If padding could change results (not
+/// `valid_labels` is 0) and adds the micro-batch's sums to `sum`. If padding could change results (not
 /// `sample_set::pads`), repeats of the last sample fill the last micro-batch; one more call to `run`, without a call to
 /// `stop`, finds their share, which is subtracted. Throws as `sample_set::copy`, `stop` and `run` do.
 std::optional<evaluation_sums> evaluate_samples(sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,

@@ -95,10 +95,10 @@ public:
 
   /// Returns the prompt, followed by `count` sampled tokens. Each token costs a full forward pass over the last
   /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
-  /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a
-  /// negative `count`, tokens or options out of range, or logits that `sampler` refuses. Compile-time error unless
-  /// tokens are the model's only input, there are logits for each token, and every attention of the library is causal,
-  /// has lengths or has a window of 1 token.
+  /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a negative
+  /// `count`, tokens or options out of range, or logits that `sampler` refuses. Compile-time error unless tokens are
+  /// the model's only input, there are logits for each token, and every attention of the library is causal, has lengths
+  /// or has a window of 1 token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
     constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);
@@ -136,14 +136,15 @@ public:
     synchronize();
     return tensors().parameters();
   }
-  /// The value of a setting of the model (see ct::setting). Throws `error` if the model has no such setting.
+  /// The value of a setting of the model (see ct::setting) or of the library, such as "dropout". Throws `error` if
+  /// there is no such setting.
   double setting(std::string_view name) const {
     synchronize();
     return tensors().setting(name);
   }
-  /// Changes a setting of the model for all later steps and forward passes. Throws `error` if the model has no such
-  /// setting, if `x` is not finite, if `x` is out of range for one of the library's settings, or if the ranks pass
-  /// different values. Collective.
+  /// Changes a setting for all later steps and forward passes. Throws `error` if there is no such setting, if `x` is
+  /// not finite, if `x` is out of range for one of the library's settings, or if the ranks pass different values.
+  /// Collective.
   void set(std::string_view name, double x) {
     synchronize();
     tensors().set(name, x, world());

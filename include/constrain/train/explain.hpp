@@ -52,8 +52,8 @@ namespace detail {
 /// A trainer's plan as text tables: policies, batch of one rank, dtypes, parameters (role, shape, size and whether
 /// weight decay applies by default; the factors of optimizer::by_role, which are set at run time, can change this),
 /// memory by part, arena bytes of each entry program (up to the end of its buffers), work of a step, and the number of
-/// nodes of the step program after each pass. On a GPU, the text also has an estimate of the time of a step
-/// by op, if `rates_of` has the rates, and lists any GEMM dimensions that slow tensor cores down. With `programs`, the
+/// nodes of the step program after each pass. With device::cuda, the text also has an estimate of the time of a step by
+/// op, if `rates_of` has the rates, and lists any GEMM dimensions that slow tensor cores down. With `programs`, the
 /// text also has the step program after each pass.
 template <class trainer> std::string explanation(bool programs = false) {
   using entries = typename trainer::entries;

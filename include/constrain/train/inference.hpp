@@ -30,9 +30,9 @@ using evaluator_of_inference =
 /// gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the type that
 /// GEMMs read: 2 bytes per element with bf16, fp16 and pure_bf16. With bf16 and fp16, a CUDA device also stores the
 /// biases of linear layers in this type. A trainer's policies can be used unchanged; policies that concern only
-/// training (optimizer, accumulation, checkpointing) have no effect. With distributed policies, all ranks must
-/// construct the object, and then make the same sequence of calls to `evaluate`, `predict`, `generate`, `set`,
-/// `in_any_rank` and `load_pretrained`, and of copies out of views.
+/// training (optimizer, accumulation, checkpointing) have no effect. With a parallel policy, all ranks must construct
+/// the object, and then make the same sequence of calls to `evaluate`, `predict`, `generate`, `set`, `in_any_rank` and
+/// `load_pretrained`, and of copies out of views.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");
@@ -52,7 +52,7 @@ public:
   /// `.cuda_device` and `.cuda_stream` have an effect; `.dropout` only sets the value of setting("dropout"), since
   /// dropout is never applied. Throws `error` for any option out of range, for a `.dropout` other than 0 without
   /// ct::dropout, if the device cannot be used, if the arena cannot be allocated, if the world size does not fit the
-  /// parallelism policy, or if the program or the options differ between ranks.
+  /// parallel policy, or if the program or the options differ between ranks.
   explicit inference(run_options const& run = {}) : base(run) {
     if constexpr (policy_set::parallelism::value.distributed)
       if (world().size() > 1) check_ranks_agree(world(), joint_call::construction, fingerprint_of(run));
@@ -68,9 +68,9 @@ public:
   }
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
-  /// from the newest run in path/step-<n> that all ranks have. If `path` contains a step-<n>, only these runs are
-  /// tried: if the newest cannot be loaded, rank 0 prints the error to stderr, and the next older run is tried. The
-  /// weights are rounded to the type in which they are stored. If a saved run has averaged weights
+  /// from the newest run in path/step-<n> that all ranks have. If `path` contains a step-<n> on any rank, only the runs
+  /// of this form are tried: if the newest cannot be loaded, rank 0 prints the error to stderr, and the next older run
+  /// is tried. The weights are rounded to the type in which they are stored. If a saved run has averaged weights
   /// (optimizer::averaged), loads the weights, not the averages. `options`, result: as for `trainer::load_pretrained`.
   /// Throws `error`, with nothing changed, if the weights cannot be read, if names, shapes or configuration do not
   /// match, or if some ranks have a step-<n> but no step-<n> is on all ranks.

@@ -46,7 +46,7 @@ struct inference_entries
   static constexpr diagnosis failure = !evaluate::failure.ok()  ? evaluate::failure
                                        : !predict::failure.ok() ? predict::failure
                                                                 : generate::failure;
-  // The assertions are at class scope, so that naming the type reports the first failure.
+  // The assertions are at class scope, so that instantiating the type reports the first failure.
   static_assert(sizeof(typename sound<failure.reason, failure>::type) > 0);
   static_assert(sizeof(detail::needs_are_possible<target, evaluate, predict, generate>) > 0);
 

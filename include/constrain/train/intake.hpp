@@ -51,8 +51,8 @@ public:
   /// Copies arrays to all ports of `kind`. Returns the result for the first of these ports; 0 if there is none.
   std::int64_t operator()(plan_ports to, port_kind kind, array_list const& from) const;
   /// Copies `from`, one array for each label port, to these ports. Sets valid[i] to the number of labels other than
-  /// `ignored_label` in micro-batch i of the first label port. `valid`: one element for each micro-batch in the
-  /// arrays, at least one. Returns the sum. Without a label port, returns 0 and leaves `valid` unchanged.
+  /// `ignored_label` in micro-batch i of the first label port. `valid`: one element for each micro-batch in the arrays,
+  /// at least one. Returns the sum. Without a label port, returns 0 and leaves `valid` unchanged.
   std::int64_t labels(plan_ports to, array_list const& from, std::span<std::int64_t> valid) const;
 
 private:

@@ -24,20 +24,20 @@ public:
   tensor_view gradient(std::string_view name, bool is_available, double const* loss_scale) const;
   /// The optimizer state `name` of a parameter. Throws `error` for an unknown parameter, and if it has no such state.
   tensor_view state(std::string_view parameter, std::string_view name) const;
-  /// Whether the model has a setting of this name.
+  /// Whether the program has a setting of this name.
   bool has_setting(std::string_view name) const { return list_.has_setting(name); }
-  /// The value of a setting of the model. Throws `error` if the model has no such setting.
+  /// The value of a setting. Throws `error` if the program has no such setting.
   double setting(std::string_view name) const;
-  /// Changes a setting of the model. Throws `error` if the model has no such setting, or if `x` is out of range.
-  /// Collective over `world`: throws on all ranks if they pass different values.
+  /// Changes a setting. Throws `error` if the program has no such setting, or if `x` is out of range. Collective over
+  /// `world`: throws on all ranks if they pass different values.
   void set(std::string_view name, double x, communicator& world) const;
 
   /// `set` without the checks of `x`, for values that the trainer computes. All ranks must pass the same value. Throws
-  /// `error` if the model has no such setting.
+  /// `error` if the program has no such setting.
   void set_unchecked(std::string_view name, double x) const;
 
 private:
-  /// The arena offset of a setting; `call`: the first word of the error. Throws `error` if the model has no such
+  /// The arena offset of a setting; `call`: the first word of the error. Throws `error` if the program has no such
   /// setting.
   std::int64_t offset_of_setting(std::string_view name, char const* call) const;
 

@@ -92,7 +92,7 @@ struct parameter_list {
   state_info const* states = nullptr;         // `states_size` entries
   int states_size = 0;                        // number of optimizer states of all parameters
   tensor_info const* settings = nullptr;      // `settings_size` entries
-  int settings_size = 0;                      // number of settings of the model
+  int settings_size = 0;                      // number of settings
   char const* names = nullptr;                // all names, concatenated
   char const* owner = "a trainer";            // owner of the parameters, named in errors
 
@@ -102,7 +102,7 @@ struct parameter_list {
   std::string name(tensor_info const& t) const {
     return {names + t.name_offset, static_cast<std::size_t>(t.name_length)};
   }
-  /// Whether the model has a setting of this name.
+  /// Whether the program has a setting of this name.
   bool has_setting(std::string_view name) const;
 };
 
@@ -110,7 +110,7 @@ struct parameter_list {
 struct parameter_counts {
   int parameters = 0; // number of parameters
   int states = 0;     // number of optimizer states of all parameters
-  int settings = 0;   // number of settings of the model
+  int settings = 0;   // number of settings
   int characters = 0; // length of all names together
 };
 

@@ -28,8 +28,9 @@ struct step_result {
 
 /// Result of an evaluation. A valid label is a label other than `ignored_label` in the first array of labels.
 struct evaluation {
-  double loss = 0;         // mean over all valid labels (causal_lm, classification: cross-entropy in nats); with your
-                           // own loss: mean of the micro-batches' losses, weighted by their numbers of valid labels
+  double loss = 0;         // mean over all valid labels (causal_lm, masked_lm, classification: cross-entropy in nats);
+                           // with your own loss: mean of the micro-batches' losses, weighted by their numbers of valid
+                           // labels
   double perplexity = 0;   // exp(loss); NaN if the labels are not classes
   double accuracy = 0;     // share of valid labels whose class has the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // number of valid labels
@@ -49,7 +50,7 @@ namespace detail {
 struct evaluation_sums {
   double loss = 0, correct = 0;       // sum of the losses; number of correct predictions
   std::int64_t tokens = 0;            // number of valid labels
-  std::vector<double> class_counts{}; // [3, classes]: the counts of op::class_counts; empty: no metrics or no label
+  std::vector<double> class_counts{}; // [3, classes]: counts of op::class_counts; empty: no metrics or no valid label
 };
 
 /// The means of sums over valid labels, and the perplexity, without metrics. `classifies`: whether the labels are

@@ -43,9 +43,9 @@ struct run_options {
                                // with an error; above 0, at most 1e9; used only with MPI
   constrain::reduce reduce = constrain::reduce::ordered; // used only with a parallel policy and device::cuda
   int cuda_device = -1; // with device::cuda: the device, as in cudaSetDevice; -1: the current device
-                        // of the thread that constructs the trainer or, with a parallel policy, device 0 for the
-                        // first rank on a node, device 1 for the second, and so on, modulo the number of devices that
-                        // the rank sees
+                        // of the thread that constructs the trainer or, with a parallel policy, device 0 for the first
+                        // rank on a node, device 1 for the second, and so on, modulo the number of devices that the
+                        // rank sees
   // With device::cuda: the caller's cudaStream_t, on which the trainer then does all its work. The stream must belong
   // to the trainer's device and outlive the trainer, which never destroys it; with launch::graph, it must not be
   // cudaStreamLegacy. Null: the trainer creates a stream. See docs/on-a-gpu.md. Must be null on the CPU.

@@ -45,7 +45,7 @@ public:
 
   /// The shape of one iteration's full tensor.
   constrain::shape const& shape() const { return info_.shape; }
-  /// The product of the iteration counts of all repeats (loops of the model) around the parameter; 1: no repeat.
+  /// The product of the iteration counts of all repeats (loops of the model) around the parameter; 1 without a repeat.
   std::int64_t iterations() const { return info_.iterations; }
   /// Whether the parameter is inside a repeat. If so, the first dimension of a copied array is the iteration.
   bool stacked() const { return info_.stacked; }

@@ -36,8 +36,7 @@ struct save_options {
 
 namespace detail {
 
-/// Throws `error` if `.max_shard_size` is negative. `owner`: the struct or call with this option, as in
-/// `check_number`.
+/// Throws `error` if `.max_shard_size` is negative. `owner`: the struct or call with this option, as in `check_number`.
 void check_max_shard_size(std::string_view owner, bytes max_shard_size);
 
 /// A shape as text, for example "[3, 4]".

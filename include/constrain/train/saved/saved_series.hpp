@@ -34,12 +34,11 @@ public:
   /// Of the saved runs with a step of at most `last`, removes all but the newest `count`. Does nothing if step `last`
   /// is not saved. Neither counts nor removes a saved run whose manifest cannot be read, or that is a link, belongs to
   /// another user, has no valid mark (for example, because it was copied or moved here; see io/directory_mark.hpp), or
-  /// exists only as '.step-<n>.previous'.
-  /// Removes, without counting, a saved run that has no manifest: its removal was interrupted. If other files are left
-  /// in the directory of a removed run, the directory is renamed to 'step-<n>.kept-<suffix>'. Also removes the
-  /// directories that interrupted saves of steps of at most `last` left: temporary ones, and each '.step-<n>.previous'
-  /// that such a save had already replaced (`remove_abandoned` and `remove_replaced` in io/directory_replace.hpp).
-  /// Ignores failures: the next call tries again.
+  /// exists only as '.step-<n>.previous'. Removes, without counting, a saved run that has no manifest: its removal was
+  /// interrupted. If other files are left in the directory of a removed run, the directory is renamed to
+  /// 'step-<n>.kept-<suffix>'. Also removes the directories that interrupted saves of steps of at most `last` left:
+  /// temporary ones, and each '.step-<n>.previous' that such a save had already replaced (`remove_abandoned` and
+  /// `remove_replaced` in io/directory_replace.hpp). Ignores failures: the next call tries again.
   [[gnu::cold]] void remove_old(std::int64_t count, std::int64_t last) const;
 
 private:
