@@ -67,8 +67,8 @@ fingerprint fingerprint_of(typename trainer::hyper const& h, run_options const& 
   return values;
 }
 
-/// Throws `error` on every rank if a value of `fingerprint_of` differs between ranks. Collective if the policies are
-/// distributed; otherwise does nothing.
+/// Throws `error` on every rank if a value of `fingerprint_of` differs between ranks. Collective with a parallel
+/// policy; without one, does nothing.
 template <class trainer>
 void check_trainers_agree(communicator& world, typename trainer::hyper const& h, run_options const& run,
                           parameter_list const& parameters) {
@@ -102,8 +102,8 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
   return values;
 }
 
-/// Throws `error` on every rank if a value of `fingerprint_of_fit` differs between ranks. Collective if the policies
-/// are distributed; otherwise does nothing.
+/// Throws `error` on every rank if a value of `fingerprint_of_fit` differs between ranks. Collective with a parallel
+/// policy; without one, does nothing.
 template <class trainer, class options>
 void check_fits_agree(trainer const& t, options const& o, data::dataset_pointer const& d) {
   if constexpr (trainer::policy_set::parallelism::value.distributed)
