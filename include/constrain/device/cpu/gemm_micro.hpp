@@ -140,11 +140,8 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
     ((__builtin_prefetch(c + row * ldc, 1, 3), __builtin_prefetch(c + row * ldc + blocking::columns - 1, 1, 3)), ...);
   } else {
     // A row may touch one line more than its bytes fill.
-    constexpr auto size = static_cast<std::int64_t>(sizeof(real));
-    prefetch.c = {.row = reinterpret_cast<char const*>(c),
-                  .rows = rows,
-                  .stride = ldc * size,
-                  .row_bytes = blocking::columns * size + gemm_prefetch::line - 1};
+    constexpr std::int64_t size = sizeof(real), row_bytes = blocking::columns * size + gemm_prefetch::line - 1;
+    prefetch.c = {reinterpret_cast<char const*>(c), rows, ldc * size, row_bytes};
     prefetch.c.spread_over((depth - 1) / gemm_prefetch::interval + 1);
   }
   vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
