@@ -154,6 +154,23 @@ TEST_CASE("text: a directory tree, in the order of its paths") {
   CHECK(string_of(data::text(scratch.path, {.maximum_bytes = 4})) == "1234");
 }
 
+TEST_CASE("text: files after the last byte that is asked for are not read") {
+  temporary_directory const scratch;
+  write_file(scratch / "a", "123");
+  fs::create_symlink("/proc/self/mem", scratch / "b"); // cannot be read
+  CHECK(string_of(data::text(scratch.path, {.maximum_bytes = 3})) == "123");
+  CHECK_THROWS(data::text(scratch.path, {.maximum_bytes = 4}));
+}
+
+TEST_CASE("text: a file is in memory once") {
+  temporary_directory const scratch;
+  std::string bytes = "before", content(300'000, 'x');
+  write_file(scratch / "a", content);
+  data::detail::append_file(scratch / "a", std::numeric_limits<std::size_t>::max(), bytes);
+  CHECK(bytes == "before" + content);
+  CHECK(bytes.capacity() < bytes.size() + 64);
+}
+
 TEST_CASE("text: links are followed, but never in a circle") {
   temporary_directory const scratch;
   fs::create_directories(scratch / "root/real");

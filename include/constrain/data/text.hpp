@@ -18,6 +18,14 @@ struct text_options {
   std::int64_t maximum_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
+namespace detail {
+
+/// Appends a file's content to `bytes`, but stops when `bytes` has `maximum` bytes. Throws `error` if the file cannot
+/// be read or, by the file's size, the result would exceed this machine's memory.
+[[gnu::cold]] void append_file(std::string const& path, std::size_t maximum, std::string& bytes);
+
+} // namespace detail
+
 /// A corpus of byte tokens from a text file, or from the files in a directory tree, concatenated in the order of their
 /// relative paths. In a tree, skips hidden files and directories, special files and broken links, and, if `.extensions`
 /// is not empty, files with other endings. Follows other symbolic links, but reads each directory only once, and no

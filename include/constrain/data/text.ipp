@@ -16,15 +16,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
-/// Appends a file's content to `bytes`, but stops when `bytes` has `maximum` bytes. Throws `error` if the file cannot
-/// be read or the result would exceed this machine's memory.
 [[gnu::cold]] CONSTRAIN_INLINE void append_file(std::string const& path, std::size_t maximum, std::string& bytes) {
   struct stat status {};
   auto const file = io::open_file(path, "the text", &status);
   auto const added = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
   check_memory(concat({"the text up to the end of '", path, "'"}), static_cast<std::int64_t>(bytes.size() + added));
-  // The size in the file's status is only a hint: files in /proc report 0, and a file may still be growing.
-  std::size_t read_size = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : std::size_t{1} << 16;
+  // One byte more than the file has, so that the read that finds its end needs no larger buffer. The size in the file's
+  // status is only a hint: files in /proc report 0, and a file may still be growing.
+  constexpr std::size_t small_read = std::size_t{1} << 16;
+  std::size_t read_size = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : small_read;
+  bytes.reserve(bytes.size() + added + 1);
   while (bytes.size() < maximum) {
     auto const begin = bytes.size();
     bytes.resize(begin + std::min({read_size, maximum - begin, std::size_t{1} << 30}));
@@ -38,8 +39,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
     if (bytes_read < 0)
       throw error({"the text '", path, "' cannot be read (", io::reason(code), "); check the file and its disk"});
     if (bytes_read == 0) return;
-    read_size = std::max<std::size_t>(read_size - std::min(read_size, static_cast<std::size_t>(bytes_read)),
-                                      std::size_t{1} << 16);
+    read_size -= static_cast<std::size_t>(bytes_read);
+    if (read_size == 0) read_size = small_read;
   }
 }
 
@@ -60,7 +61,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                    options.extensions.empty()
                        ? "; give one that has some"
                        : " with the given extensions; give one that has some, or other extensions"});
-    for (auto const& file : files) detail::append_file(concat({path, "/", file}), maximum, bytes);
+    for (auto const& file : files)
+      if (bytes.size() < maximum) detail::append_file(concat({path, "/", file}), maximum, bytes);
   } else {
     detail::append_file(path, maximum, bytes);
   }

@@ -74,8 +74,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
   using objective = objective_;               // the type of the loss function
   static constexpr auto architecture = model; // the model
 
-  /// The model's inputs. If the model lists none, this does not evaluate `model`: for a model that does not compile,
-  /// for example because of a misspelled field, nvcc would report further errors.
+  /// The model's inputs. If the model lists none, `model` is not evaluated here, because nvcc would then report
+  /// further errors for a model that does not compile, for example because of a misspelled field.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
@@ -186,7 +186,7 @@ private:
       b.program.fail(diagnosis_with<op::too_many_dimensions>(0, 0, s.rank, s.rank + 1));
     else if (spec.features > 0) s.extent[s.rank++] = spec.features;
     value const port_value{b, {b.new_value({type, s}, role::input, 0), at::current}};
-    // An op that uses labels as indices and does not skip `ignored_label` (`embedding`) sets `ignorable` to false.
+    // An op that uses labels as indices and does not skip `ignored_label` (such as `embedding`) sets `ignorable` to false.
     b.program.set_port({kind, spec, port_value.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
     return port_value;
   }
