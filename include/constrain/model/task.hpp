@@ -186,7 +186,8 @@ private:
       b.program.fail(diagnosis_with<op::too_many_dimensions>(0, 0, s.rank, s.rank + 1));
     else if (spec.features > 0) s.extent[s.rank++] = spec.features;
     value const port_value{b, {b.new_value({type, s}, role::input, 0), at::current}};
-    // An op that uses labels as indices and does not skip `ignored_label` (such as `embedding`) sets `ignorable` to false.
+    // An op that uses labels as indices and does not skip `ignored_label`, such as `embedding`, sets `ignorable` to
+    // false.
     b.program.set_port({kind, spec, port_value.where(), 0, kind == port_kind::label && spec.type == port_type::ids});
     return port_value;
   }

@@ -19,9 +19,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The name of the provider of fp32 GEMMs: "oneDNN", "CBLAS" or "built-in". Some fp32 GEMMs are built-in in any case:
 /// those with k <= 0 or alpha = 0, those for which `prefers_builtin_gemm` is true, with oneDNN also those whose A is
-/// not transposed and for which `prefers_builtin_gemm_to_onednn` is true, and with a CBLAS also those with sizes above
-/// the limit of `int`. With oneDNN, bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float result also use oneDNN, unless
-/// `multiplies_pairs` is true or `onednn_multiplies_bf16` is false. All other GEMMs are built-in.
+/// not transposed and for which `prefers_builtin_gemm_to_onednn` is true, and with a CBLAS also those with sizes or
+/// leading dimensions above the limit of `int`. With oneDNN, bf16 GEMMs with k > 0, alpha = 1 and a bf16 or float
+/// result also use oneDNN, unless `multiplies_pairs` is true or `onednn_multiplies_bf16` is false. All other GEMMs are
+/// built-in.
 constexpr char const* gemm_provider() noexcept {
 #if defined(CONSTRAIN_WITH_ONEDNN)
   return "oneDNN";
