@@ -14,11 +14,11 @@ struct bfloat16 {
 
   bfloat16() = default;
   /// Rounds to nearest, ties to even. Magnitudes of at least 0x1.FFp127 become infinity; every NaN becomes the NaN
-  /// 0x7FFF. On CUDA devices, one instruction (cvt).
+  /// 0x7FFF. On CUDA devices, this is one instruction (cvt).
   CT_HOST_DEVICE constexpr bfloat16(float x) noexcept {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {
-      std::uint32_t pair = 0; // converting a pair has a higher throughput than converting one value
+      std::uint32_t pair = 0; // with ptxas 13.0, the same instruction as for one value
       asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(0.0f), "f"(x));
       bits = static_cast<std::uint16_t>(pair);
       return;

@@ -37,8 +37,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return "start all ranks with the same program, options and data";
 }
 
-/// Throws an `error` that names the first value that differs between `first`, the fingerprint of rank 0, and `other`,
-/// the fingerprint of rank `rank`, in the call `call`, and contains both values.
+/// Throws the `error` for different fingerprints, with the name of the first value that differs, and both values.
+/// `first`, `other`: the texts of the fingerprints of rank 0 and of rank `rank`. `call`: the call that compares them.
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_difference(joint_call call, std::string_view first,
                                                                std::string_view other, int rank) {
   while (!first.empty() || !other.empty()) {

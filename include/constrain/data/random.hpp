@@ -15,12 +15,12 @@ corpus random_tokens(std::int64_t count, std::int32_t vocabulary, std::uint64_t 
 /// Options of `random_examples`.
 struct random_examples_options {
   std::int64_t count = 0;       // number of examples, at least 1
-  std::int64_t length = 0;      // tokens of each example, at least 1
+  std::int64_t length = 0;      // tokens of each example, from 1 to 2147483647
   std::int32_t first_token = 0; // smallest token, at least 0
   std::int32_t vocabulary = 0;  // tokens are below this value, which must be above `first_token`
   std::int32_t classes = 2;     // number of classes, at least 1: labels are below it
-  bool types = false;           // whether a further input has a token type for each token, always 0
-  bool lengths = false;         // whether a further input has the length of each example, always `length`
+  bool types = false;           // whether there is a further input with a token type for each token, always 0
+  bool lengths = false;         // whether there is a further input with the length of each example, always `length`
   std::uint64_t seed = 0;       // seed of the draws
 };
 

@@ -105,7 +105,7 @@ template <int number> struct sm { static constexpr int capability = number; };
 /// The lowest compute capability that the library's kernels support, times ten.
 inline constexpr int lowest_capability = 80;
 
-/// The kernel tag of CUDA devices, whose kernels are compiled for `architecture`.
+/// The kernel tag of CUDA devices with at least the compute capability of `architecture`.
 template <class architecture> struct cuda {
   static constexpr std::int64_t parameter_bytes = 256; // of the arena, for the step parameters
   static constexpr std::int64_t alignment = 256; // alignment of buffers and scratch memory, in bytes, for cuBLASLt

@@ -20,9 +20,9 @@ struct trainer_facts {
   std::int64_t micro_batches, sequences, tokens; // micro-batches per step on one rank, sequences per micro-batch, and
                                                  // tokens per sequence
   std::int64_t batch_tokens;                     // tokens of one step on one rank
-  int ranks, data_ranks;                         // all ranks; ranks (or tensor groups) that train on different data
+  int ranks, data_ranks;                         // number of ranks, and of ranks (or tensor groups) with different data
   bool counts_correct;                           // whether evaluation counts correct predictions
-  int cuda_capability;                           // compute capability of the CUDA kernels, times ten; 0 on a CPU
+  int cuda_capability;                           // lowest compute capability, times ten (`slot_of::device`); 0 on a CPU
   std::string launching;                         // name of the launch policy
   memory_plan const& memory;                     // the trainer's memory plan
   training_state const& state;                   // the trainer's state

@@ -13,9 +13,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// Writes a file atomically: the content goes to a temporary file in the same directory, and `commit()` renames that
-/// file to `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays. The
-/// older file must be a regular file. Its other hard links keep the old content; the new file has the mode of a new
-/// file (see `output_file`), not the mode of the older file.
+/// file to `path`. Without a commit, the destructor removes the temporary file, and an older file at `path` stays. (A
+/// killed process leaves the temporary file, '.<name>.partial-<suffix>'.) The older file must be a regular file. Its
+/// other hard links keep the old content; the new file has the mode of a new file (see `output_file`), not the mode of
+/// the older file.
 class atomic_file {
 public:
   /// What to do if `path` is a symbolic link: replace its target, or throw.
@@ -62,7 +63,7 @@ private:
   /// Throws `error`, and discards the temporary file, if the target exists and is not a regular file.
   [[gnu::cold]] void check_target();
 
-  /// Removes the temporary file unless it was committed.
+  /// Ends the write, and removes the temporary file if its name still refers to it. Does nothing after a commit.
   [[gnu::cold]] void discard() noexcept;
 };
 

@@ -118,7 +118,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   // The mark is removed last: if an earlier removal fails, a later save can still read the list of files.
   for (auto const& file : files)
     if (!directory.remove(file)) return;
-  // If another program reuses the name after this check, that program can lose only an empty directory.
+  // If another program reuses the name after this check, its directory is removed only if it is empty; otherwise, it is
+  // renamed.
   if (!directory.is_at(parent, name)) return;
   if (::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) != 0 && (errno == ENOTEMPTY || errno == EEXIST))
     static_cast<void>(::renameat(parent.get(), name.c_str(), parent.get(), kept_name(target).c_str()));
@@ -139,8 +140,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void remove_replaced(directory_handle const& parent, std::string const& name,
                                                     uid_t owner, std::string const& display_name) {
   auto const previous_name = concat({".", name, ".previous"});
-  // Opened before the target: in the other order, a concurrent save could make one directory first the target and then
-  // the previous one.
+  // If a concurrent save renames a directory between these two opens, both may be the same directory: `same_file`
+  // excludes this.
   directory_handle const previous(parent, previous_name), target(parent, name);
   auto const files = marked_files(previous, parent, name, owner);
   if (!files || !marked_files(target, parent, name, owner) || same_file(previous.status(), target.status())) return;

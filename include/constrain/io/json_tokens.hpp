@@ -76,7 +76,8 @@ public:
   /// The decoded content of a string token that was read from this text before.
   std::string decoded(std::string_view string) const;
 
-  /// Reads the next code point inside a string that was read before. Returns `end_of_string` at the closing quote.
+  /// Reads the next code point. The position must be inside a string that was read before. At the closing quote,
+  /// returns `end_of_string` and does not move.
   char32_t character();
 
   /// Compares the decoded content of two strings that were read before. `a`, `b`: the byte offsets after their opening

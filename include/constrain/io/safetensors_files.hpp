@@ -12,9 +12,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
-/// The tensors of one safetensors file, or of several (shards) with an index. The tensors are valid while this object
-/// exists and, after `parse` or `parse_indexed`, only while the caller's bytes exist too. See `mapped_file` for a file
-/// that another process truncates.
+/// The tensors of one safetensors file, or of the several files that an index lists. The tensors are valid while this
+/// object exists and, after `parse` or `parse_indexed`, only while the caller's bytes exist too. See `mapped_file` for
+/// what happens if another process truncates a file.
 class safetensors_files {
 public:
   /// Opens one file. Throws `error` if it cannot be read or is not valid.

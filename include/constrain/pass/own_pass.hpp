@@ -38,8 +38,9 @@ template <class policy, pass_name predecessor> constexpr bool follows() {
   else return has_after<policy> || has_pass<policy>(); // `run_own_pass` refuses the program
 }
 
-/// Runs the policy's pass. Refused, with the nodes of `p`: a policy without a valid pass, and a pass whose result has
-/// loops that do not nest or nest too deep, which the library's passes cannot read.
+/// Runs the policy's pass; returns a refused `p` unchanged. Refused: a policy without a valid pass, and a pass whose
+/// result has loops that do not nest or nest too deeply. The refused program keeps the nodes of `p`, because the
+/// library's passes cannot read such loops.
 template <class policy> constexpr program run_own_pass(program p) {
   if (!p.failure.ok()) return p;
   if constexpr (has_own_pass<policy>) {

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 /// The slot of the device; is_slot.hpp explains the members of a slot.
 struct device {
   bool is_cuda = false; // whether the device is a CUDA device
-  int capability = 0;   // CUDA compute capability that kernels are compiled for: 90 is 9.0; 0 on the CPU
+  int capability = 0;   // lowest compute capability that the program may run on: 90 is 9.0; 0 on the CPU
 #if defined(CONSTRAIN_WITH_CUDA)
   bool compiled = true; // whether this translation unit can contain CUDA kernels
 #else
@@ -57,9 +57,9 @@ struct cpu {
 
 /// A CUDA device. The run option `.cuda_device` selects it; the default is the current device of the thread that
 /// constructs the trainer or the inference object. With a parallel policy, the default is device 0 for the first rank
-/// on a node, device 1 for the second, and so on, modulo the number of devices that the rank sees. `architecture`:
-/// compute capability that kernels are compiled for; `sm<90>` is 9.0, and `sm<80>` is the lowest. Only files that nvcc
-/// compiles may use this device.
+/// on a node, device 1 for the second, and so on, modulo the number of devices that the rank sees. `architecture`: the
+/// lowest compute capability that the program may run on; `sm<90>` is 9.0, and `sm<80>` is the lowest allowed. nvcc
+/// must compile the kernels for this capability or a higher one. Only files that nvcc compiles may use this device.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

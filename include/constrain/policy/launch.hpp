@@ -40,7 +40,7 @@ struct eager {
 
 /// Only for CUDA devices. After the first run of an entry program, the program's kernel launches are captured in one
 /// CUDA graph. Later runs replay the graph: it runs the same kernels on the same memory as the first run, without the
-/// gaps between launches. Loops over chunks of logits skip no chunk (see fusion::all). In checked mode, the host
+/// host's work for each launch. Loops over chunks of logits skip no chunk (see fusion::all). In checked mode, the host
 /// launches each kernel separately.
 struct graph {
   using slot = slot_of::launching;

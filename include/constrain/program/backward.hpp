@@ -32,7 +32,7 @@ public:
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
   /// Input i of the node, the number of inputs, and output j. The value is empty if the node has no such input or
-  /// output.
+  /// output. i must be below `node::maximum_inputs`, and j below `node::maximum_outputs`.
   constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
@@ -54,11 +54,11 @@ public:
   }
 
   /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
-  /// output j is not a gradient. Outputs after the last target are not gradients either. The call is appended even if
-  /// no input in `targets` needs its gradient. If the gradient of input `targets[j]` is an accumulating buffer (of a
-  /// parameter, or of a value from outside a loop) and the op can accumulate into output j, the kernel accumulates
-  /// directly into the buffer. Refused: more inputs than a node can have, inputs that the shape rule of `op` refuses,
-  /// and what `add` refuses.
+  /// output j is not a gradient. There must not be more targets than outputs. Outputs after the last target are not
+  /// gradients either. The call is appended even if no input in `targets` needs its gradient. If the gradient of input
+  /// `targets[j]` is an accumulating buffer (of a parameter, or of a value from outside a loop) and the op can
+  /// accumulate into output j, the kernel accumulates directly into the buffer. Refused: more inputs than a node can
+  /// have, inputs that the shape rule of `op` refuses, and what `add` refuses.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {

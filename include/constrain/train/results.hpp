@@ -34,9 +34,10 @@ struct evaluation {
   double perplexity = 0;   // exp(loss); NaN if the labels are not classes
   double accuracy = 0;     // share of valid labels whose class has the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // number of valid labels
-  metric_values metrics{}; // the objective's metrics, such as macro_f1; empty if it has none
+  metric_values metrics{}; // those of the objective's metrics that apply to the number of classes, such as macro_f1
 
-  /// The value of the metric `name`; nullopt if the objective has no such metric.
+  /// The value of the metric `name`; nullopt if the objective has no such metric, or if the metric does not apply to
+  /// the number of classes.
   std::optional<double> metric(std::string_view name) const {
     for (auto const& m : metrics)
       if (m.name == name) return m.value;

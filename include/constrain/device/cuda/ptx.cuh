@@ -104,8 +104,8 @@ template <class real>
 #endif
   }
 
-/// Sets `low` and `high` to the elements in the lower and the upper half of a register. A bfloat16 takes one
-/// instruction.
+/// Sets `low` and `high` to the elements in the lower and the upper half of a register. Converting a
+/// bfloat16 takes one instruction.
 template <class real>
 requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void unpair(std::uint32_t pair,
                                                                                             float& low, float& high) {
@@ -121,8 +121,8 @@ requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ 
 
 /// Begins to copy 16 bytes from global to shared memory (cp.async). Both addresses must be multiples of 16. Only the
 /// first `valid` bytes, 0 to 16, are read; the other bytes of the copy become 0. This thread may read the copied bytes
-/// after `wait_for_copies` has waited for them; other threads may read them only after a barrier that follows this
-/// wait.
+/// after `commit_copies` and a `wait_for_copies` that covers their group; other threads may read them only after a
+/// barrier that follows this wait.
 __device__ inline void copy_async(void* shared, void const* global, int valid = 16) {
 #if defined(__CUDACC__)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -145,7 +145,7 @@ __device__ inline void copy_word_async(void* shared, void const* global, bool va
   __pipeline_memcpy_async(shared, global, 4, valid ? 0 : 4);
 #endif
 }
-/// Ends a group of this thread's copies (cp.async.commit_group).
+/// Makes this thread's copies since the last call one group (cp.async.commit_group).
 __device__ inline void commit_copies() { __pipeline_commit(); }
 /// Waits until all of this thread's groups of copies are complete, except the last `pending` groups.
 template <int pending> __device__ void wait_for_copies() { __pipeline_wait_prior(pending); }

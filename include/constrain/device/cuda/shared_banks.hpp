@@ -7,8 +7,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Number of transactions of a warp's access to shared memory, with 16 bytes per thread; 4 without bank conflicts.
-/// Shared memory has 32 banks of 4 bytes. Eight threads access it at a time; if they access different words of the same
-/// bank, each of these words takes one transaction. `offsets`: the byte offsets of the lanes, multiples of 16.
+/// Shared memory has 32 banks of 4 bytes. Eight consecutive threads access it at a time; if they access different words
+/// of the same bank, each of these words takes one transaction. `offsets`: the byte offset of each thread, a multiple
+/// of 16.
 constexpr int shared_accesses(std::int64_t const (&offsets)[32]) {
   int total = 0;
   for (int first = 0; first < 32; first += 8) {

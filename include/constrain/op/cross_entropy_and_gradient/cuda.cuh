@@ -7,9 +7,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The maximum number of threads per row. The rows that a device works on at the same time should fit into its L2 cache
-/// for the second pass, so few rows with many threads each are better than many rows with few threads. In fp64, the
-/// exponentials need many registers, so a block has fewer threads.
+/// The maximum number of threads per row. The kernel reads each row twice. The rows that a device works on at the same
+/// time should stay in its L2 cache until the second pass, so few rows with many threads each are better than many rows
+/// with few threads. In fp64, the exponentials need many registers, so a block has fewer threads.
 template <class stored> inline constexpr int loss_threads = sizeof(stored) < 8 ? 768 : cuda_threads;
 
 } // namespace detail

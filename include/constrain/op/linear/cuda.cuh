@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// y += bias, with y [rows, width] and bias [width], where the GEMM cannot add the bias. `stride`: elements from one row
+// y += bias, for layers whose GEMM cannot add the bias: y [rows, width], bias [width]. `stride`: elements from one row
 // of y to the next. n: elements per access. Blocks with the same blockIdx.x handle 32 n columns; their warps take the
 // rows in turn.
 template <int n, class stored, class bias_type>
@@ -65,7 +65,7 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
         return gemm(c, transpose::no, transpose::yes, extents, x.data, weight.data, false, y.data, bias.data);
     run(c, x, weight, y);
     auto const launch = [&](int n, auto* kernel) {
-      // Each warp handles eight rows, unless the grid would be too large.
+      // Each warp handles at most eight rows, unless the grid would be too large.
       auto const columns = static_cast<unsigned>((y.features() + 32 * n - 1) / (32 * n));
       auto const blocks = static_cast<unsigned>(std::min<std::int64_t>((y.rows() + 63) / 64, 65535));
       cuda_launch(*c.parameters.context, dim3(columns, blocks), cuda_threads, kernel, y.data, y.row_stride(), bias.data,
@@ -78,7 +78,7 @@ template <class architecture> struct kernel<op::linear, cuda<architecture>> {
   }
 
 private:
-  /// Whether the GEMM can add a bias of the same type as its result. `type`: the type of the result.
+  /// Whether the GEMM can add a bias that has the type of the result and is aligned. `type`: the type of the result.
   static constexpr bool gemm_adds_bias(gemm_extents const& extents, dtype type) {
     return allows_bias(transpose::no, transpose::yes, extents, size_of(type));
   }

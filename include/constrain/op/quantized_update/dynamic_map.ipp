@@ -29,9 +29,9 @@ CONSTRAIN_INLINE dynamic_map::dynamic_map(bool is_signed) {
       values_[zero_code + first + i] = value;
       if (is_signed) values_[zero_code - first - i] = -value;
     }
-    // The value nearest to a number is the midpoint of the interval that contains it, with two exceptions. At the
-    // beginning of a decade, the preceding value may be nearer: 0, or the last midpoint of the previous decade, whose
-    // intervals are narrower. At the end of the last decade, 1 may be nearer.
+    // The value nearest to a number in a decade is the midpoint of the interval that contains it, with two exceptions.
+    // At the beginning of a decade, the preceding value may be nearer: 0, or the last midpoint of the previous decade,
+    // whose intervals are narrower. At the end of the last decade, 1 may be nearer.
     nearest_.lower_bound_[decade] = (values_[zero_code + first - 1] + values_[zero_code + first]) / 2;
     nearest_.slope_[decade] = static_cast<float>(intervals / (0.9 * double{powers[decade]}));
     nearest_.intercept_[decade] = static_cast<float>(first - intervals / 9.0);

@@ -10,7 +10,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// False if an optimizer with a `state` has a `state_signed` whose length is not the number of fields of the state.
+/// Whether `state_signed` of an optimizer has one value per field of its `state`; true if the optimizer lacks either.
 template <class optimizer> constexpr bool state_signed_fits() {
   if constexpr (requires {
                   optimizer::state_signed;
@@ -30,7 +30,7 @@ template <class optimizer> constexpr bool state_is_signed(int i) {
 
 namespace detail {
 
-/// "<field>_scale": the name of the scales of a field, whose name has at most 250 characters.
+/// "<field>_scale": the name of the scales of a field. The field's name must have at most 250 characters.
 class scale_name {
 public:
   constexpr explicit scale_name(std::string_view field) {

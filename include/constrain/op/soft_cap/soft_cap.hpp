@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of op::soft_cap and op::soft_cap_gradient.
 struct soft_cap_options {
-  double cap = 30; // upper bound of |y|, from 1e-37 to 1e38
+  double cap = 30; // upper bound of |y| before y is rounded to its type; from 1e-37 to 1e38
 };
 
 namespace op {

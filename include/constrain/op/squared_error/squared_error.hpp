@@ -41,11 +41,11 @@ struct squared_error {
 } // namespace op
 
 /// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch, if target is the
-/// objective's first label array. For another array, the sum is divided by the number of valid labels in the first
-/// array (`inverse_label_count`). prediction and target have the same shape; target is an array of floating-point
-/// labels. In a step, every micro-batch on every rank divides by the count of the whole batch, so that the losses of
-/// the micro-batches add up to the loss of the batch. In an evaluation, each micro-batch divides by the count of this
-/// micro-batch. Refused: different shapes, and token ids.
+/// objective's first label array. For any other target, the sum is divided by the number of valid labels in the first
+/// array (`inverse_label_count`). prediction and target are floating-point and have the same shape. target gets no
+/// gradient. In a step, every micro-batch on every rank divides by the number of valid labels in the whole batch, so
+/// that the losses of the micro-batches add up to the loss of the batch. In an evaluation, each micro-batch divides by
+/// its own number of valid labels. Refused: different shapes, and integers, such as token ids and classes.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }

@@ -20,7 +20,7 @@ template <> struct kernel<op::tensor_gather, cpu> {
         for (std::int64_t row = begin; row < end; ++row)
           for (std::int64_t rank = 0; rank < ranks; ++rank) {
             auto const first = rank * columns;
-            // If the rank has no feature, the count is 0 or negative, and std::copy_n copies nothing.
+            // If the rank has no features, the count is 0 or negative, and std::copy_n copies nothing.
             std::copy_n(buffer.data + (rank * rows + row) * columns, std::min(columns, features - first),
                         y.data + (first_row + row) * features + first);
           }

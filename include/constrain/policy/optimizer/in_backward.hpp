@@ -21,9 +21,10 @@ namespace optimizer {
 
 /// Updates each parameter with `O` in the backward pass, once the gradient is complete and no later node reads the
 /// parameter (Lv et al. 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO),
-/// like an optimizer step in PyTorch's post-accumulate-grad hook. The next gradient reuses the memory of this gradient,
-/// so all gradients together take about as many bytes as the largest gradient. If the norm of all gradients is finite,
-/// the weights after a step are the same as with `O`, bit for bit.
+/// like an optimizer step in a hook of PyTorch's `register_post_accumulate_grad_hook`. The next gradient reuses the
+/// memory of this gradient, so all gradients together take about as many bytes as the largest gradient. If the norm of
+/// all gradients is finite, the weights after a step are the same as with `O`, bit for bit, unless the rule of `O`
+/// calls ops that draw random numbers.
 ///
 /// The norm of all gradients is not known before the last gradient is complete. Therefore, if the norm of a tensor's
 /// gradient is not finite, only this tensor's update is skipped: `step_result::not_finite` names the first parameter
