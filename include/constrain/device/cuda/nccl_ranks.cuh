@@ -10,8 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The groups of ranks for collectives on one stream. `wait` aborts the groups and throws `error` if CUDA or NCCL
-/// reports a failure or, with at least 2 ranks, if `wait` takes longer than the deadline. After that, every
-/// collective call throws `error` (see `nccl_group` for a count of 0).
+/// reports a failure or, with at least 2 ranks, if `wait` takes longer than the deadline. After that, every collective
+/// call throws `error` (see `nccl_group` for a count of 0).
 class nccl_ranks final : public stream_waiter {
 public:
   /// `data`: the ranks that train on different data; `zero`: the ranks that together hold the shards of a tensor.
@@ -45,8 +45,8 @@ public:
   std::int64_t calls() const { return (data_ ? data_->calls() : 0) + (zero_ ? zero_->calls() : 0); }
 
   /// Waits until the work of the stream is complete. Polls, because cudaStreamSynchronize would never return if the
-  /// stream waits for a rank that has ended. If CUDA or NCCL fails or, with at least 2 ranks, if this takes longer
-  /// than `deadline` seconds, calls `before_abort()`, aborts the groups and throws `error`.
+  /// stream waits for a rank that has ended. If CUDA or NCCL fails or, with at least 2 ranks, if this takes longer than
+  /// `deadline` seconds, calls `before_abort()`, aborts the groups and throws `error`.
   void wait(cudaStream_t stream) override {
     watchdog::wait const guard("running the kernels", deadline_ + 10);
     try {

@@ -104,8 +104,8 @@ template <class real>
 #endif
   }
 
-/// Sets `low` and `high` to the elements in the lower and the upper half of a register. Converting a
-/// bfloat16 takes one instruction.
+/// Sets `low` and `high` to the elements in the lower and the upper half of a register. Converting a bfloat16 takes one
+/// instruction.
 template <class real>
 requires std::same_as<real, bfloat16> || std::same_as<real, float16> __device__ void unpair(std::uint32_t pair,
                                                                                             float& low, float& high) {
