@@ -28,11 +28,22 @@ struct two_layers {
 };
 using regression = ct::task<two_layers{}, ct::mean_squared_error, ct::micro_batch{.sequences = 6}>;
 
+// Both arguments of the loss depend on parameters.
+struct error_of_two_predictions {
+  static constexpr ct::port_spec labels[] = {{.name = "scales", .type = ct::port_type::real, .each = ct::per::logit}};
+  constexpr ct::value operator()(ct::value prediction, ct::value scales) const {
+    return ct::squared_error(ct::slice(prediction, 1, 0, 1),
+                             ct::slice(prediction, 1, 1, 1) * ct::slice(scales, 1, 0, 1));
+  }
+};
+using two_predictions = ct::task<two_layers{}, error_of_two_predictions, ct::micro_batch{.sequences = 6}>;
+
 } // namespace
 
 TEST_CASE("squared_error: gradients") {
   check_gradients<regression>();
   check_gradients<regression, ct::accumulate<2>>();
+  check_gradients<two_predictions>();
 }
 
 TEST_CASE_TEMPLATE("squared_error: the mean of the squares and its derivative", real, float, double) {

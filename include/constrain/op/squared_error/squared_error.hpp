@@ -10,7 +10,7 @@ namespace op {
 
 /// The gradient of op::squared_error from dloss, prediction, target and `inverse_label_count`: dprediction = 2
 /// (prediction - target) * dloss * `inverse_label_count`, element by element. dloss and `inverse_label_count` are
-/// scalars in fp64.
+/// scalars in fp64. With prediction and target exchanged, this is the gradient of target.
 struct squared_error_gradient {
   static constexpr char const* name = "squared_error_gradient";
   static constexpr unsigned in_place = 0b10;
@@ -34,7 +34,8 @@ struct squared_error {
     return inferred::one(dtype::f64, {}).and_also(dtype::f64, shape(parts));
   }
   static constexpr void gradient(backward& b) {
-    b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2)}, {0});
+    if (b.needs(0)) b.emit<squared_error_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2)}, {0});
+    if (b.needs(1)) b.emit<squared_error_gradient>({b.gradient(), b.input(1), b.input(0), b.input(2)}, {1});
   }
 };
 
@@ -42,10 +43,10 @@ struct squared_error {
 
 /// The squared error, a scalar: the mean of (prediction - target)^2 over all elements of the batch, if target is the
 /// objective's first label array. For any other target, the sum is divided by the number of valid labels in the first
-/// array (`inverse_label_count`). prediction and target are floating-point and have the same shape. target gets no
-/// gradient. In a step, every micro-batch on every rank divides by the number of valid labels in the whole batch, so
-/// that the losses of the micro-batches add up to the loss of the batch. In an evaluation, each micro-batch divides by
-/// its own number of valid labels. Refused: different shapes, and integers, such as token ids and classes.
+/// array (`inverse_label_count`). prediction and target are floating-point and have the same shape. In a step, every
+/// micro-batch on every rank divides by the number of valid labels in the whole batch, so that the losses of the
+/// micro-batches add up to the loss of the batch. In an evaluation, each micro-batch divides by its own number of valid
+/// labels. Refused: different shapes, and integers, such as token ids and classes.
 constexpr value squared_error(value prediction, value target, int line = __builtin_LINE()) {
   return emit<op::squared_error>({prediction, target, inverse_label_count(target)}, {}, line);
 }
