@@ -162,6 +162,23 @@ TEST_CASE("text: files after the last byte that is asked for are not read") {
   CHECK_THROWS(data::text(scratch.path, {.maximum_bytes = 4}));
 }
 
+TEST_CASE("text: a path that is too long is an error, not a file left out") {
+  temporary_directory const scratch;
+  write_file(scratch / "a", "1");
+  std::string const name(250, 'd');
+  int directory = ::open(scratch.path.c_str(), O_RDONLY);
+  for (int depth = 0; depth < 17; ++depth) {
+    REQUIRE(::mkdirat(directory, name.c_str(), 0700) == 0);
+    int const inner = ::openat(directory, name.c_str(), O_RDONLY);
+    ::close(directory);
+    directory = inner;
+  }
+  ::close(directory);
+  CHECK(sentence([&] {
+          data::text(scratch.path);
+        }).ends_with("d' cannot be read (File name too long); check the path and its permissions"));
+}
+
 TEST_CASE("text: a file is in memory once") {
   temporary_directory const scratch;
   std::string bytes = "before", content(300'000, 'x');

@@ -10,6 +10,7 @@
 #include "constrain/io/path.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -90,7 +91,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   for (auto const& name : *names) {
     if (name.starts_with('.')) continue;
     bool const is_link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);
-    if (::stat((path + name).c_str(), &status) != 0) continue; // a broken link
+    if (::stat((path + name).c_str(), &status) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) continue; // a broken link, or removed meanwhile
+      throw error({"'", path, name, "' cannot be read (", io::reason(), "); check the path and its permissions"});
+    }
     if (S_ISREG(status.st_mode) && has_extension(name)) files_.push_back(relative + name);
     if (S_ISDIR(status.st_mode)) (is_link ? links_ : pending).push_back(concat({relative, name, "/"}));
   }

@@ -36,8 +36,8 @@ template <class optimizer> constexpr void refuse_divided_operands(program& p, in
     if (n.kind != node_kind::call) continue;
     auto const check = [&](int v, bool by_element) {
       auto const& info = p.values[v];
-      if (info.belongs_to < 0 || !p.is_divided(v)) return;
-      auto const& parameter = p.values[info.belongs_to];
+      if (!p.is_divided(v)) return;
+      auto const& parameter = info.belongs_to < 0 ? info : p.values[info.belongs_to];
       if (!may_be_elementwise || !by_element || info.shape != parameter.shape)
         p.fail(diagnosis_with<refusals::divided_tensor_is_read>(parameter.line)
                    .with_layouts(n.op->label, layout::divided, layout::replicated));

@@ -102,7 +102,8 @@ public:
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
     constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);
-    [[maybe_unused]] generates_tokens<entries::takes_tokens, entries::logits.rank == 3, causal> const checked;
+    constexpr bool per_token = entries::logits.rank == 3 && entries::logits.extent[1] == task::tokens;
+    [[maybe_unused]] generates_tokens<entries::takes_tokens, per_token, causal> const checked;
     check_count("generate", "the number of tokens", count, 0);
     if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
     if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
