@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string bytes_text(bytes b) {
   auto const kibibytes = static_cast<double>(b.count()) / 1024;
-  // Smaller numbers are not rounded to 1024.0 KiB.
+  // From 1023.95 on, one decimal would give 1024.0 KiB.
   if (kibibytes >= 1023.95) return fixed_text(b.mebibytes(), 1) + " MiB";
   return fixed_text(kibibytes, 1) + " KiB";
 }

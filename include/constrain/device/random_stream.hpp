@@ -7,9 +7,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The random bits of one node, or of the stochastic rounding of one parameter, in one iteration of one optimizer step.
 /// The bits of an element depend only on the fields of this struct and on the two integers that `draw` takes for the
-/// element, so recomputation, gradient accumulation, sharding, threads and resuming do not change the bits. One
-/// exception: the stochastic rounding of a parameter that a tensor group (parallel::tensor) divides, because `draw`
-/// then takes an index in the concatenation of the ranks' ranges instead of the index in the full tensor.
+/// element, so recomputation, gradient accumulation, sharding, threads and resuming do not change the bits. There are
+/// two exceptions. Gradient accumulation and the number of ranks change the dropout of a tensor whose dimension 0 is
+/// not the samples of the batch. And tensor parallelism changes the stochastic rounding of a parameter that it divides,
+/// because `draw` then takes an index in the concatenation of the ranks' ranges instead of the index in the full
+/// tensor.
 struct random_stream {
   std::uint64_t seed = 0;      // seed of the training run
   std::int64_t step = 0;       // number of earlier optimizer steps, including skipped ones

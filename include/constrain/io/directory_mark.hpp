@@ -13,7 +13,7 @@
 
 /// The mark is a hidden file, ".constrain", with the list of files that a later save may remove from the mark's
 /// directory. `directory_writer` writes a mark into each new directory. Before it replaces a non-empty old directory
-/// without a valid mark, it tries to write a mark into that directory too (`mark_replaced`).
+/// without a valid mark, it tries to write a mark into that directory too (`mark_replaced` lists the exceptions).
 ///
 /// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
 /// directory, the final name of the saved directory, and the list of files. Each file of a new directory is listed

@@ -20,8 +20,8 @@ class mapped_file {
 public:
   mapped_file() = default;
 
-  /// Maps a file. Throws `error`, with a message that begins with `description`, for anything but a readable regular
-  /// file. Also throws the error of `system_path` for a path with a NUL byte.
+  /// Maps a regular file. Throws `error`, with a message that begins with `description`, if the file is not a regular
+  /// file, or cannot be opened or mapped. Also throws the error of `system_path` for a path with a NUL byte.
   explicit mapped_file(std::string const& path, std::string const& description = "the file")
       : mapped_file(open_file(path, description), path, description) {}
   /// Maps a regular file that is open for reading. `file` may be closed afterwards. `description`, `path`: the file's

@@ -28,7 +28,7 @@ public:
   /// `base_directory`, an open directory (AT_FDCWD: the working directory). `display_name`: the file's name in errors.
   output_file(std::string const& path, std::string display_name, int base_directory = AT_FDCWD);
 
-  /// Appends bytes or text. Not after `close`.
+  /// Appends bytes or text. Must not be called after `close`.
   void write(std::span<std::byte const> bytes);
   void write(std::string_view text) { write(text_bytes(text)); }
 

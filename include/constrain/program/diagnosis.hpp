@@ -8,10 +8,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a program is refused at compile time; `nothing`: it is not refused. The rules of the intermediate representation
 /// apply to every program; each has a reason here and an error sentence in sound.hpp. All other errors have the reason
-/// `refused`, and the diagnosis identifies their error sentence (refusal.hpp).
+/// `refused`, and `diagnosis::refusal` identifies their error sentence (refusal.hpp), except for a missing kernel
+/// (run/launchers.hpp).
 enum class why {
   nothing,                    // no error
-  refused,                    // another error, which `diagnosis::refusal` identifies
+  refused,                    // another error; see `diagnosis::refusal`
   program_too_large,          // a capacity of the program or of a pass is exceeded
   extent_below_one,           // an extent of a value, or of a shape in the options of an op, is less than 1
   tensor_too_large,           // a value has more than `maximum_elements` elements
@@ -44,7 +45,7 @@ struct diagnosis {
   int called_from = 0;       // line where the model calls the outermost layer or repeat around this call; 0: none
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
-  refusal_label const* refusal = nullptr; // if the reason is `refused`: identifies the refusal
+  refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal; null: a kernel is missing
   op_label const* op = nullptr;           // of a layout error: the op that the sentence calls `op`; null: none
   layout held = layout::replicated;       // of a layout error: how the ranks hold a tensor
   layout needed = layout::replicated;     // of a layout error: how `op` needs the tensor

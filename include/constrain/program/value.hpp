@@ -146,8 +146,8 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
 }
 
 /// The scope of a layer. While the object exists, names of new parameters begin with the outer scope and "name.", and
-/// errors report `line` as the line of the layer's call, unless the line of an outer layer is already set. Refuses more
-/// names than the program can hold.
+/// errors report `line` as the line of the layer's call, unless the line of an outer layer or repeat is already set.
+/// Refuses more names than the program can hold.
 class scope {
 public:
   /// `line` is where the layer is called.

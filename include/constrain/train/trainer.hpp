@@ -153,8 +153,8 @@ public:
     synchronize();
     return tensors().state(parameter, name);
   }
-  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; a loss that is not
-  /// finite is not. All ranks must pass the same loss; this function does not check that they do.
+  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; false for a loss
+  /// that is not finite. All ranks must pass the same loss; this function does not check that they do.
   bool note_validation(double loss) {
     bool const best = detail::is_finite(loss) && loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;

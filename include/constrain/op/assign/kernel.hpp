@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// x[i], which is written to y[i] unless the scale is 0.
+/// The function of op::assign: y[i] = x[i]; if the scale is 0, y keeps its values.
 struct value_to_assign {
   double const* norm_and_scale; // [norm, scale]
 

@@ -11,12 +11,12 @@ namespace detail {
 
 /// The softmax of a strip's rows, whose scores arrive in tiles (Milakov & Gimelshein 2018). The scores are not yet
 /// scaled. Exponentials are relative to one reference per row. The reference moves to the row's largest score so far
-/// only if a score exceeds it by more than `rescale_threshold`, so most tiles do not rescale the sums (the conditional
-/// rescaling of FlashAttention-4, Zadouri et al. 2026).
+/// only if a score exceeds it, after scaling, by more than `rescale_threshold`, so most tiles do not rescale the sums
+/// (the conditional rescaling of FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8; // rows of which a lane holds scores
   // The initial reference. It and its product with `scale` are finite, so that the exponential of a score of -infinity
-  // is 0 and not NaN, also if all scores so far are -infinity.
+  // is 0, not NaN, even if all scores so far are -infinity.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
   static constexpr real rescale_threshold = 8; // exponent of 2; 2^8 is far below the largest fp16 value
 
@@ -56,8 +56,8 @@ template <class real, int rows> struct online_softmax {
 private:
   /// Whether a score is so large that the reference of its row must move.
   __device__ bool exceeds(int line, real score) const { return (score - reference[line]) * scale > rescale_threshold; }
-  /// Moves the reference of each row with a score that exceeds it by more than `rescale_threshold`, and rescales `sum`
-  /// and `y`.
+  /// Moves the reference of each row with a score that exceeds it, after scaling, by more than `rescale_threshold`, and
+  /// rescales `sum` and `y`.
   template <int columns> __device__ void move(real const (&tile_max)[lines], strip<real, rows, columns>& y) {
     real factor[lines];
     CT_UNROLL

@@ -43,8 +43,8 @@ public:
   }
 
 private:
-  /// Adds the contribution of the tile of keys and values that begins at `key` to the results of the panel of queries
-  /// that begins at `query`, which is row `i` of the block. The results are columns [column, column + width) of y.
+  /// Updates the panel of queries that begins at `query`, which is row `i` of the block, with the tile of keys and
+  /// values that begins at `key`: its maximum and sum, and columns [column, column + width) of its y.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, mask_.length - key);
     auto const key_count = tile::attended_keys(mask_, query, panel, key, count).end;

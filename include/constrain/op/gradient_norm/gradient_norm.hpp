@@ -11,8 +11,8 @@ struct squared_norm_options {
   std::int64_t gradients = 1; // number of gradients, which is the extent of the output
 };
 
-/// The cost of `sums` sums of squares, together over all elements of one tensor. The default rule counts one operation
-/// per element of the output, not two per element of the tensor.
+/// The cost of `sums` sums of squares that together cover all elements of one tensor. The default rule counts one
+/// operation per element of the output, not two per element of the tensor.
 constexpr cost cost_of_squares(operand_type const& tensor, std::int64_t sums) {
   auto const elements = static_cast<double>(tensor.shape.elements());
   return {.flops = 2 * elements,

@@ -14,14 +14,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// Factors of the learning rate and of the weight decay for the parameters of one role. `decays`: whether weight decay
 /// applies to the role by default.
 template <bool decays> struct role_factors {
-  float learning_rate = 1;             // at least 0; 0: the library's optimizers leave these weights unchanged
+  float learning_rate = 1;             // at least 0; 0: the library's optimizers leave the role's parameters unchanged
   float weight_decay = decays ? 1 : 0; // at least 0
 };
 
 /// Gives the element-wise optimizer `O` a separate learning rate and weight decay for each role (program/role.hpp), as
-/// parameter groups do in torch.optim. The factors of a role multiply `base.learning_rate`, after the schedule, and
-/// `base.weight_decay`, and, if `O` wraps an optimizer, the same fields of `base.base`. With the default factors,
-/// training gives the same weights as with `O`, bit for bit.
+/// parameter groups do in torch.optim. The factors of a role multiply `base.learning_rate` (after the schedule) and
+/// `base.weight_decay`. If the hyperparameters of `O` have a field `base`, the factors also multiply the same fields of
+/// `base.base`, and so on. With the default factors, training gives the same weights as with `O`, bit for bit.
 ///
 ///     using optimizer = ct::optimizer::by_role<ct::optimizer::adamw>;
 ///     optimizer::hyper h{.base = {.learning_rate = 1e-3f, .weight_decay = 0.1f},
