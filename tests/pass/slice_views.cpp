@@ -67,6 +67,15 @@ struct of_the_repeat {
     return linear("head", y, 5);
   }
 };
+// The body reads the value that the repeat starts from, before it reads what it passes on.
+struct of_the_start {
+  constexpr value operator()(value tokens) const {
+    auto const x = linear("in", embedding("token", tokens, {.vocabulary = 5, .width = 4}), 4);
+    auto const y = repeat("block", 3, reshape(x, shape(2, 6, 2)),
+                          [&](value y) { return doubled(reshape(x, shape(2, 6, 2))) + y; });
+    return linear("head", reshape(y, shape(2, 3, 4)), 5);
+  }
+};
 constexpr auto carried = slice_views(forward<of_the_repeat{}>);
 static_assert(slicing(carried) == 0 && views(carried) == 4 && verify(carried).ok());
 
@@ -128,6 +137,19 @@ TEST_CASE("views of slices change no number") {
           CHECK(s.left == simulate(c, plan_memory(c)).left);
         }
       }
+}
+
+TEST_CASE("the value that a repeat starts from stays, if the body reads a view of it") {
+  static constexpr auto p = built<task_of<of_the_start{}>>();
+  for (auto const& c : {forward<of_the_start{}>, coalesce(updated(p, 1)), coalesce(recompute(updated(p, 2), 2))}) {
+    auto const v = slice_views(c), f = in_place(v);
+    CHECK(calls(v, &info_of<op::reshape>) < calls(c, &info_of<op::reshape>));
+    for (auto const* each : {&v, &f}) {
+      auto const s = simulate(*each, plan_memory(*each));
+      CHECK(s.errors == std::vector<std::string>{});
+      CHECK(s.left == simulate(c, plan_memory(c)).left);
+    }
+  }
 }
 
 TEST_CASE("slices of random programs") {

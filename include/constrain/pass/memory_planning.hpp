@@ -141,13 +141,14 @@ private:
     while (usage.scope != scope && !nest_.contains(usage.scope, scope)) usage.scope = nest_.parent[usage.scope];
     usage.last = i;
     if (!p_.values[r.value].is_loop_carried()) return;
+    int outermost = -1; // of the loops around the node that carry the value
+    for (int loop = nest_.parent[i]; loop != nest::root; loop = nest_.parent[loop])
+      if (p_.is_part_of(p_.nodes[loop].axis, p_.values[r.value].loop_carried_axis)) outermost = loop;
     if (r.where == at::current || r.where == at::next) {
-      int loop = nest_.parent[i];
-      int outermost = -1;
-      for (; loop != nest::root; loop = nest_.parent[loop])
-        if (p_.is_part_of(p_.nodes[loop].axis, p_.values[r.value].loop_carried_axis)) outermost = loop;
       if (usage.carrying_loop == -1) usage.carrying_loop = outermost;
       else if (usage.carrying_loop != outermost) usage.carrying_loop = -2;
+    } else if (outermost != -1) {
+      usage.needs_all_instances = true; // a view (pass/slice_views.hpp) of an end is used during the loop
     } else {
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other end.
       // A ring (two instances, used alternately) overwrites the instance that the loop started from. If a node uses
