@@ -10,9 +10,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
-  pad,   ///< The batch is padded with zeros and ignored labels. Refused if the task's first labels cannot be ignored,
-         ///< because an op such as `embedding` uses them as indices (with a corpus, only when a step reads the
-         ///< padding), or if any of its labels are floating-point.
+  pad,   ///< The batch is padded with zeros and ignored labels. Refused if any labels of the task are floating-point,
+         ///< or if its first labels cannot be ignored, because an op such as `embedding` uses them as indices. With a
+         ///< corpus, the second error comes only when a step reads the padding.
 };
 
 } // namespace constrain::data

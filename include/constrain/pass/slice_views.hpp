@@ -53,7 +53,7 @@ private:
     bool const is_inside_loop = r.where == at::current || r.where == at::next;
     return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || is_inside_loop);
   }
-  /// Whether a node after node i reads or writes `r`.
+  /// Whether a node after node i reads or writes `r` itself, not through a view.
   constexpr bool is_used_after(ref r, int i) const {
     for (int j = i + 1; j < p_.nodes.size(); ++j)
       if (p_.nodes[j].inputs.contains(r) || p_.nodes[j].outputs.contains(r)) return true;

@@ -138,7 +138,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   }
 }
 
-/// The dimensions of a port's array, as text for an error.
+/// The dimensions of a port's array, as text for an error. For `per::row`, a guess: sequences and tokens, if a port
+/// with elements per token has as many elements.
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(plan_ports ports, plan_port const& port, char const* outer) {
   bool per_token = port.spec.each == per::token;
   if (port.spec.each == per::row)
