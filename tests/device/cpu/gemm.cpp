@@ -268,7 +268,7 @@ TEST_CASE_TEMPLATE("the built-in GEMM is bit-identical on any number of threads"
 }
 
 TEST_CASE_TEMPLATE("a row of the built-in GEMM does not depend on the other rows", real, float, double) {
-  for (std::int64_t const columns : {50, 64})
+  for (std::int64_t const columns : {50, 64, 600})
     for (int const combination : {0, 1, 2, 3}) {
       problem<real> const p(combination & 1, combination & 2, 75, columns, 290, real(1.1), real(0.6), 0);
       auto const whole = p.run(built_in<real>);
@@ -280,6 +280,33 @@ TEST_CASE_TEMPLATE("a row of the built-in GEMM does not depend on the other rows
       }
     }
 }
+
+#if defined(__AVX512F__)
+TEST_CASE("a GEMM of few rows has the bits of any other, and accesses nothing behind its operands") {
+  auto const few_rows = [](ct::transpose, ct::transpose, auto... arguments) {
+    ct::detail::gemm_few_rows(arguments...);
+  };
+  auto const tile = [](auto... arguments) { ct::detail::gemm_tile<float>(arguments...); };
+  // With 91 rows, the packing buffer holds 2304 of the elements along k.
+  for (shape const s : {shape{91, 100, 2700}, {32, 78, 1}, {27, 300, 384}, {64, 81, 385}, {70, 99, 800}})
+    for (float const beta : {0.0f, 0.4f}) {
+      problem<float> const p(false, true, s.m, s.n, s.k, 0.9f, beta, 3);
+      auto const out = p.run(few_rows), expected = p.run(tile);
+      CHECK(p.error(out) < 1);
+      CHECK(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0);
+    }
+  for (std::int64_t const m : {1, 27, 32, 64})
+    for (std::int64_t const n : {78, 96, 97})
+      for (std::int64_t const k : {1, 17, 400}) {
+        guarded_array<float> a(m * k), b(n * k), c(m * n);
+        for (float const beta : {0.0f, 1.0f}) {
+          ct::detail::gemm_few_rows(m, n, k, 1, a.data(), k, b.data(), k, beta, c.data(), n);
+          float const expected = beta == 0 ? k : 2 * k;
+          CHECK(std::all_of(c.data(), c.data() + m * n, [=](float x) { return x == expected; }));
+        }
+      }
+}
+#endif
 
 TEST_CASE("a leading dimension shorter than its row is refused in a sentence") {
   float x[16] = {};

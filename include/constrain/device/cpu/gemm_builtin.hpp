@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/dtype.hpp"
+#include "constrain/device/cpu/gemm_few_rows.hpp"
 #include "constrain/device/cpu/gemm_micro.hpp"
 #include "constrain/device/cpu/gemm_pack.hpp"
 #include "constrain/device/cpu/parallel.hpp"
@@ -18,12 +19,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Each thread's packing buffer, and its size. The size is fixed, so that no built-in GEMM allocates, and is enough for
-/// every element type and instruction set (`gemm_packed` asserts this). The buffer consists of bytes, so that all
-/// element types share it.
-inline constexpr std::size_t gemm_buffer_bytes = 896 * 1024;
-alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
-
 /// Splits `extent`, at least 1, into as few nearly equal parts as possible, none larger than `maximum`. Returns the
 /// size of the largest part, rounded up to a multiple of `multiple`, which may exceed `maximum`.
 constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std::int64_t multiple) {
@@ -31,40 +26,55 @@ constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std
   return ((extent - 1) / parts / multiple + 1) * multiple;
 }
 
-/// A block of B, as micro-kernels read it: panels of `gemm_blocking::columns` columns, `panel_stride` elements apart.
-/// In a panel, rows of packed elements are `stride` elements apart. If `to_pack` is not null, it equals `panel`, and
-/// the panels are not packed yet: the first micro-kernel that reads a panel packs it there.
+/// A block of op(B), and how micro-kernels read it: in panels of `gemm_blocking::columns` columns, `panel_stride`
+/// elements apart. In a panel, rows of packed elements are `stride` elements apart. If `to_pack` is not null, it equals
+/// `panel`, and the panels are not packed yet: each is packed there just before it is first read or, if B is not
+/// transposed, by the first micro-kernel that reads it.
 template <class packed, class stored> struct gemm_block_of_b {
   packed const* panel;
   std::int64_t stride, panel_stride;
+  // The block in memory: op(B)'s rows, or B's if it is transposed, are `ldb` elements apart; `k` is its extent along k.
+  stored const* source;
+  std::int64_t ldb, k;
+  transpose transposed;
   packed* to_pack = nullptr;
-  stored const* unpacked = nullptr; // row p of the block begins at unpacked[p * unpacked_stride]
-  std::int64_t unpacked_stride = 0;
 };
+
+/// The prefetch of a block of B in memory, [rows, columns].
+template <class b_type>
+gemm_prefetch gemm_prefetch_of_b(b_type const* b, std::int64_t ldb, std::int64_t rows, std::int64_t columns) {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(b_type));
+  return {.row = reinterpret_cast<char const*>(b), .rows = rows, .stride = ldb * size, .row_bytes = columns * size};
+}
 
 /// c = alpha a b + beta c for the rows of C that belong to the panels [begin, end) of A. c: the row of C that belongs
 /// to the first row of panel 0. a: packed panels (`gemm_pack`) of `depth` packed elements along k. For each block of B,
-/// the first call must include panel 0 of A, whose micro-kernels pack B.
+/// the first call must include panel 0 of A: B is packed for it.
 template <class packed, class b_type, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_t end, std::int64_t columns,
                  std::int64_t depth, packed const* a, gemm_block_of_b<packed, b_type> const& b,
                  gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetches& prefetch) {
-  for (std::int64_t j = 0, offset = 0; j < columns; j += blocking::columns, offset += b.panel_stride)
+  for (std::int64_t j = 0, offset = 0; j < columns; j += blocking::columns, offset += b.panel_stride) {
+    auto const width = std::min<std::int64_t>(columns - j, blocking::columns);
+    bool const transposed = b.transposed == transpose::yes;
+    if (begin == 0 && b.to_pack != nullptr && transposed)
+      gemm_pack<blocking::columns, false>(b.source + j * b.ldb, b.ldb, width, b.k,
+                                          gemm_panel_split::of_height(width, blocking::columns), b.to_pack + offset);
     for (std::int64_t panel = begin; panel < end; ++panel) {
       auto const row = panels.begin(panel), height = panels.begin(panel + 1) - row;
-      auto const width = std::min<std::int64_t>(columns - j, blocking::columns);
       auto const multiply = [&](auto const& panel_of_b) {
-        auto const* const panel_a = a + panel * blocking::rows * depth;
+        gemm_packed_rows<packed, blocking::rows> const panel_a = {a + panel * blocking::rows * depth};
         c_type* const c_tile = c + row * ldc + j;
         if constexpr (std::is_same_v<c_type, real>)
           if (width == blocking::columns)
-            return gemm_rows(height, depth, panel_a, panel_of_b, scales, c_tile, ldc, prefetch);
-        gemm_edge(height, width, depth, panel_a, panel_of_b, scales, c_tile, ldc, prefetch);
+            return gemm_rows<packed>(height, depth, panel_a, panel_of_b, scales, c_tile, ldc, prefetch);
+        gemm_edge<packed>(height, width, depth, panel_a, panel_of_b, scales, c_tile, ldc, prefetch);
       };
-      if (panel == 0 && b.to_pack != nullptr)
-        multiply(gemm_unpacked_panel<packed, b_type>{b.unpacked + j, b.unpacked_stride, b.to_pack + offset});
+      if (panel == 0 && b.to_pack != nullptr && !transposed)
+        multiply(gemm_unpacked_panel<packed, b_type>{b.source + j, b.ldb, b.to_pack + offset});
       else multiply(gemm_packed_panel<packed>{b.panel + offset, b.stride});
     }
+  }
 }
 
 /// Computes one thread's tile of C, [rows, columns], from k elements along k; other arguments as in `gemm` (gemm.hpp).
@@ -78,24 +88,23 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
                std::int64_t ldc) {
   auto* const packed_a = reinterpret_cast<packed*>(gemm_buffer);
   auto* const packed_b = packed_a + blocking::a_size;
-  bool const can_read_in_place =
-      std::is_same_v<b_type, packed> && b_transposed == transpose::no && rows <= blocking::rows_in_place;
+  bool const transposed = b_transposed == transpose::yes;
+  bool const can_read_in_place = std::is_same_v<b_type, packed> && !transposed && rows <= blocking::rows_in_place;
+  constexpr bool converts_b = sizeof(b_type) * elements_of<packed> != sizeof(packed);
+  bool const rows_of_b_collide = ldb * static_cast<std::int64_t>(sizeof(b_type)) % 4096 == 0;
   auto const tile_rows = equal_part(rows, blocking::tile_rows, 1);
+  auto const b_at = [=](std::int64_t p, std::int64_t j) { return transposed ? b + j * ldb + p : b + p * ldb + j; };
   auto const prefetch_of_b = [&](std::int64_t p, std::int64_t j) {
     auto const length = std::min(blocking::along_k, k - p),
                width = std::min<std::int64_t>(blocking::tile_columns, columns - j);
-    bool const transposed = b_transposed == transpose::yes;
-    constexpr auto size = static_cast<std::int64_t>(sizeof(b_type));
-    return gemm_prefetch{.row = reinterpret_cast<char const*>(transposed ? b + j * ldb + p : b + p * ldb + j),
-                         .rows = transposed ? width : length,
-                         .stride = ldb * size,
-                         .row_bytes = (transposed ? length : width) * size};
+    return gemm_prefetch_of_b(b_at(p, j), ldb, transposed ? width : length, transposed ? length : width);
   };
   for (std::int64_t first_row = 0; first_row < rows; first_row += tile_rows) {
     auto const height = std::min(tile_rows, rows - first_row);
     auto const panels_of_a = gemm_panel_split::evenly(height, blocking::rows);
     bool const kernel_packs = has_packing_kernel(panels_of_a.begin(1), blocking::rows);
-    bool const prefers_packing = blocking::prefers_packing && panels_of_a.count > 1 && kernel_packs;
+    bool const prefers_packing =
+        blocking::prefers_packing && rows_of_b_collide && panels_of_a.count > 1 && kernel_packs;
     std::int64_t p = 0;
     do { // at least once: for k = 0, C must still be scaled
       auto const length = std::min(blocking::along_k, k - p);
@@ -108,14 +117,16 @@ void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows
         auto const panels_of_b = gemm_panel_split::of_height(width, blocking::columns);
         // An odd k ends with half a pair, and an incomplete panel lacks columns: only `gemm_pack` handles these.
         bool const complete = width % blocking::columns == 0;
-        gemm_block_of_b<packed, b_type> block = {packed_b, blocking::columns, blocking::columns * depth};
-        if (b_transposed == transpose::yes)
-          gemm_pack<blocking::columns, false>(b + j * ldb + p, ldb, width, length, panels_of_b, packed_b);
+        gemm_block_of_b<packed, b_type> block = {
+            packed_b, blocking::columns, blocking::columns * depth, b_at(p, j), ldb, length, b_transposed};
+        if (transposed && converts_b)
+          gemm_pack<blocking::columns, false>(block.source, ldb, width, length, panels_of_b, packed_b);
         else if (can_read_in_place && complete && !prefers_packing) {
-          if constexpr (std::is_same_v<b_type, packed>) block = {b + p * ldb + j, ldb, blocking::columns};
-        } else if (complete && length % elements_of<packed> == 0 && kernel_packs)
-          block = {packed_b, blocking::columns, blocking::columns * depth, packed_b, b + p * ldb + j, ldb};
-        else gemm_pack<blocking::columns, true>(b + p * ldb + j, ldb, width, length, panels_of_b, packed_b);
+          if constexpr (std::is_same_v<b_type, packed>)
+            block.panel = block.source, block.stride = ldb, block.panel_stride = blocking::columns;
+        } else if (transposed || (complete && length % elements_of<packed> == 0 && kernel_packs))
+          block.to_pack = packed_b;
+        else gemm_pack<blocking::columns, true>(block.source, ldb, width, length, panels_of_b, packed_b);
         gemm_prefetches prefetch = {.b = j + width < columns ? prefetch_of_b(p, j + width)
                                          : p + length < k    ? prefetch_of_b(p + length, 0)
                                                              : gemm_prefetch{}};
@@ -184,6 +195,13 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
     auto const* const tile_a = a + (a_transposed == transpose::yes ? i : i * lda);
     auto const* const tile_b = b + (b_transposed == transpose::yes ? j * ldb : j);
     auto const height = std::min(rows, m - i), width = std::min(columns, n - j);
+#if defined(__AVX512F__)
+    constexpr bool are_floats =
+        std::is_same_v<a_type, float> && std::is_same_v<b_type, float> && std::is_same_v<c_type, float>;
+    if constexpr (compiled_for_avx512_fp16 && are_floats)
+      if (a_transposed == transpose::no && b_transposed == transpose::yes && prefers_few_rows(height, width, k))
+        return gemm_few_rows(height, width, k, alpha, tile_a, lda, tile_b, ldb, beta, c + i * ldc + j, ldc);
+#endif
     if constexpr (std::is_same_v<c_type, real>)
       gemm_tile<packed>(a_transposed, b_transposed, height, width, k, alpha, tile_a, lda, tile_b, ldb, beta,
                         c + i * ldc + j, ldc);

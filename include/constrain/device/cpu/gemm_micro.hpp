@@ -2,6 +2,7 @@
 
 #include "constrain/base/dtype.hpp"
 #include "constrain/device/cpu/gemm_pack.hpp"
+#include "constrain/device/cpu/gemm_panel_of_a.hpp"
 #include "constrain/device/cpu/gemm_panel_of_b.hpp"
 #include "constrain/device/cpu/gemm_prefetch.hpp"
 #include "constrain/device/cpu/parallel.hpp"
@@ -57,9 +58,9 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels. Both limits were measured
   // on Zen 5.
   static constexpr int rows_in_place = (bytes == 64 ? 5 : 2) * rows;
-  // Whether B is packed even for at most `rows_in_place` rows if A has several panels and a micro-kernel packs B. On an
-  // Intel Xeon (family 6, model 207), this made the input gradients of bench/gemms.cpp faster: with 64 rows of x, by
-  // 19 % in the median.
+  // Whether B is packed even for at most `rows_in_place` rows if A has several panels, a micro-kernel packs B, and rows
+  // of B are a multiple of 4096 bytes apart, so that they share cache sets. On an Intel Xeon (family 6, model 207), with
+  // 64 rows of x, packing such a B made the input gradients of bench/gemms.cpp up to 19 % faster, and another B slower.
   static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
   // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
   // the next one B; 0: it makes no such prefetches. On the same Xeon, with 256 rows of x, the prefetches raised the
@@ -122,15 +123,15 @@ template <class vector, class real>
 }
 
 /// The micro-kernel: c = alpha a b + beta c for the first `rows` rows of a micro-tile of sizeof...(row) rows; c is not
-/// read if beta is 0. a: [depth, blocking::rows], packed; b: a panel of `depth` rows. Every `gemm_prefetch::interval`
-/// rows of b, it prefetches a few cache lines of the next block of B and of c: more at a time would make the loads of a
-/// and b wait. If `blocking::unrolled` is true, it prefetches c before the first row instead. If `blocking::rows_ahead`
-/// is not 0, it also prefetches a and b. The function is not inlined, and its loops have no live vectors except sums
-/// and operands: with any other vector, the compiler could spill a register. Only the conversion of float16 needs more
-/// vectors; even so, packing such a B in a separate pass is slower.
-template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>,
-          std::size_t... row>
-[[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, packed const* a, panel_of_b b,
+/// read if beta is 0. a: a panel of at least sizeof...(row) rows; b: a panel of `depth` rows. Every
+/// `gemm_prefetch::interval` rows of b, it prefetches a few cache lines of the next block of B and of c: more at a time
+/// would make the loads of a and b wait. If `blocking::unrolled` is true, it prefetches c before the first row instead.
+/// If `blocking::rows_ahead` is not 0, it also prefetches a and b. The function is not inlined, and its loops have no
+/// live vectors except sums and operands: with any other vector, the compiler could spill a register. Only the
+/// conversion of float16 needs more vectors; even so, packing such a B in a separate pass is slower.
+template <class packed, class panel_of_a, class panel_of_b, class real = sum_of<packed>,
+          class blocking = gemm_blocking<packed>, std::size_t... row>
+[[gnu::noinline]] void gemm_micro(std::index_sequence<row...>, std::int64_t depth, panel_of_a a, panel_of_b b,
                                   gemm_scales<real> const& scales, std::int64_t rows, real* c, std::int64_t ldc,
                                   gemm_prefetches& prefetch) {
   using vector = typename vector_of<real>::vector;
@@ -145,17 +146,17 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
     prefetch.c.spread_over((depth - 1) / gemm_prefetch::interval + 1);
   }
   vector left_sums[sizeof...(row)] = {}, right_sums[sizeof...(row)] = {};
-  // Adds to the sums the products of row `ahead` of a, counted from `a`, and the next row of b.
+  // Adds to the sums the products of the next row of b and the column of a that is `ahead` columns after the next one.
   auto const multiply_row = [&](std::size_t ahead) __attribute__((always_inline)) {
-    auto const* const a_row = a + ahead * blocking::rows;
-    typename blocking::vector b_left, b_right;
+    typename blocking::vector left, right;
     // `load` also advances the address, before the sums: otherwise g++ would load B from memory again for every row.
-    b.load(b_left, b_right);
+    b.load(left, right);
     if constexpr (blocking::rows_ahead > 0) {
-      gemm_fetch(a_row + blocking::rows_ahead * blocking::rows, blocking::rows * sizeof(packed));
+      a.fetch(blocking::rows_ahead);
       b.fetch(blocking::rows_ahead);
     }
-    ((multiply_add(left_sums[row], a_row[row], b_left), multiply_add(right_sums[row], a_row[row], b_right)), ...);
+    ((multiply_add(left_sums[row], a.at(row, ahead), left), multiply_add(right_sums[row], a.at(row, ahead), right)),
+     ...);
   };
   std::int64_t p = 0;
   if constexpr (blocking::unrolled) {
@@ -165,13 +166,13 @@ template <class packed, class panel_of_b, class real = sum_of<packed>, class blo
         (multiply_row(ahead), ...);
       }
       (std::make_index_sequence<gemm_prefetch::interval>{});
-      a += gemm_prefetch::interval * blocking::rows;
+      a.advance(gemm_prefetch::interval);
     }
   }
 #if defined(__clang__)
 #pragma clang loop unroll(disable) // unrolled for Zen 3 and Zen 4, the loop would spill sums
 #endif
-  for (; p < depth; ++p, a += blocking::rows) {
+  for (; p < depth; ++p, a.advance(1)) {
     if (p % gemm_prefetch::interval == 0) {
       prefetch.b.fetch_to_read();
       if constexpr (!blocking::unrolled) prefetch.c.fetch_to_write();
@@ -206,15 +207,17 @@ constexpr bool has_micro_kernel(int rows, int maximum) {
 
 /// Calls the smallest micro-kernel that has at least `rows` rows and, if `b` is not packed, packs it; other arguments
 /// as in `gemm_micro`.
-template <class packed, class panel_of_b, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
-void gemm_rows(std::int64_t rows, std::int64_t depth, packed const* a, panel_of_b const& b,
+template <class packed, class panel_of_a, class panel_of_b, class real = sum_of<packed>,
+          class blocking = gemm_blocking<packed>>
+void gemm_rows(std::int64_t rows, std::int64_t depth, panel_of_a const& a, panel_of_b const& b,
                gemm_scales<real> const& scales, real* c, std::int64_t ldc, gemm_prefetches& prefetch) {
   auto const multiply = [&]<std::size_t index>(std::index_sequence<index>) {
-    constexpr bool packs = !std::is_same_v<panel_of_b, gemm_packed_panel<packed>>;
+    constexpr bool are_packed = std::is_same_v<panel_of_a, gemm_packed_rows<packed, blocking::rows>> &&
+                                std::is_same_v<panel_of_b, gemm_packed_panel<packed>>;
     if constexpr (constexpr int height = index + 1;
-                  packs ? has_packing_kernel(height, blocking::rows) : has_micro_kernel(height, blocking::rows)) {
+                  !are_packed ? has_packing_kernel(height, blocking::rows) : has_micro_kernel(height, blocking::rows)) {
       if (rows > height) return false;
-      gemm_micro(std::make_index_sequence<height>{}, depth, a, b, scales, rows, c, ldc, prefetch);
+      gemm_micro<packed>(std::make_index_sequence<height>{}, depth, a, b, scales, rows, c, ldc, prefetch);
       return true;
     } else return false;
   };
@@ -251,16 +254,16 @@ inline void gemm_copy(from_type const* from, std::int64_t count, to_type* to) {
 
 /// `gemm_rows` for a micro-tile [rows, columns] that has fewer than `blocking::columns` columns, or whose C has another
 /// type than the sums: the same arithmetic on a copy of C.
-template <class packed, class panel_of_b, class c_type, class real = sum_of<packed>,
+template <class packed, class panel_of_a, class panel_of_b, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
-void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, packed const* a, panel_of_b const& b,
+void gemm_edge(std::int64_t rows, std::int64_t columns, std::int64_t depth, panel_of_a const& a, panel_of_b const& b,
                gemm_scales<real> const& scales, c_type* c, std::int64_t ldc, gemm_prefetches& prefetch) {
   alignas(64) real c_copy[blocking::rows * blocking::columns];
   if (scales.beta != real{}) {
     if (rows * columns < blocking::rows * blocking::columns) std::fill(std::begin(c_copy), std::end(c_copy), real{});
     for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c + i * ldc, columns, c_copy + i * blocking::columns);
   }
-  gemm_rows(rows, depth, a, b, scales, c_copy, blocking::columns, prefetch);
+  gemm_rows<packed>(rows, depth, a, b, scales, c_copy, blocking::columns, prefetch);
   for (std::int64_t i = 0; i < rows; ++i) gemm_copy(c_copy + i * blocking::columns, columns, c + i * ldc);
 }
 

@@ -11,6 +11,12 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
+/// Each thread's packing buffer, and its size. The size is fixed, so that no built-in GEMM allocates, and is enough for
+/// every element type and instruction set (`gemm_packed` asserts this). The buffer consists of bytes, so that all
+/// element types share it.
+inline constexpr std::size_t gemm_buffer_bytes = 896 * 1024;
+alignas(64) inline constinit thread_local unsigned char gemm_buffer[gemm_buffer_bytes];
+
 /// Converts the float16 elements at `from` to float; `bits`: their bits, one element per lane.
 template <class vector, class integers>
 [[gnu::always_inline]] inline vector widened_halves(float16 const* from, integers const& bits) {
