@@ -87,7 +87,7 @@ template <> inline constexpr dtype dtype_of<double> = dtype::f64;
 /// Whether T is float16 or bfloat16, which are only for storage.
 template <class T> inline constexpr bool is_narrow_type = is_narrow(dtype_of<std::remove_const_t<T>>);
 
-/// The C++ type for arithmetic on elements of type T: float for float16 and bfloat16, otherwise T itself.
+/// The C++ type for arithmetic on elements of type T: float for float16 and bfloat16, otherwise T without const.
 template <class T> using arithmetic = std::conditional_t<is_narrow_type<T>, float, std::remove_const_t<T>>;
 
 } // namespace constrain

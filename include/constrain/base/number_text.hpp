@@ -7,7 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A finite number as text with `decimals` digits, at most 17, after a decimal point, whatever the locale.
+/// A finite number as text with `decimals` digits, from 0 to 17, after a decimal point, whatever the locale. With 0
+/// digits, there is no point.
 [[gnu::cold]] std::string fixed_text(double x, int decimals);
 
 /// A number of bytes as text with one decimal, in MiB ("1.5 MiB") or, below 1023.95 KiB, in KiB ("1.5 KiB").

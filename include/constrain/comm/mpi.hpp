@@ -22,10 +22,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// class initializes it (MPI_THREAD_FUNNELED: only the thread that constructs the first object may then use this
 /// class), and finalizes it at exit. A process that waits for other processes longer than `deadline` seconds (in the
 /// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
-/// (detected only with glibc) ends the job, unless the other processes fail or exit too within a few seconds. The
-/// collective functions of `communicator` throw `error` for an offset or length above 2^31 - 1 bytes, and if MPI
-/// returns an error code (by default, MPI aborts the job instead). The destructor of a group, the result of `groups_of`
-/// or `strided_groups`, is collective over the group.
+/// before MPI is finalized (detected only with glibc) ends the job, unless the other processes fail or exit too within
+/// a few seconds. The collective functions of `communicator` throw `error` for an offset or length above 2^31 - 1
+/// bytes, and if MPI returns an error code (by default, MPI aborts the job instead). The destructor of a group, the
+/// result of `groups_of` or `strided_groups`, is collective over the group.
 class mpi final : public communicator {
 public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be

@@ -30,8 +30,8 @@ public:
     double outer_begin_, outer_end_; // `begin_` and `end_` of the outer wait
   };
 
-  /// Starts the thread unless it is already running. Before this call, or if no thread can be created, waits have no
-  /// deadline.
+  /// Starts the thread unless it is already running. Before this call, after `stop`, or if no thread can be created,
+  /// waits have no deadline.
   void start();
   /// Lets the thread end, within a quarter of a second. A run of a single process needs no watchdog.
   void stop();
