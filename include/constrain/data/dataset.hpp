@@ -27,7 +27,8 @@ public:
   /// A pointer to examples, or null.
   constexpr dataset_pointer(examples const* e) : examples_(e) {}
 
-  /// The corpus or the examples; null if this object does not point to a `dataset`.
+  /// The pointer to a corpus if `is_corpus<dataset>`, else the pointer to examples; null: this object has no such
+  /// pointer.
   template <is_dataset dataset> constexpr auto const* to() const {
     if constexpr (is_corpus<dataset>) return corpus_;
     else return examples_;

@@ -24,9 +24,9 @@ struct random_split {
 /// The splits that led to a part, in order. A part results from at most eight splits.
 using split_history = fixed_vector<random_split, 8>;
 
-/// n examples in the caller's arrays, for models with any inputs and labels: a data set like PyTorch's TensorDataset.
-/// Each array has the shape [n, ...], row-major, where [sequences, ...] is the shape of the task's input or label. A
-/// trainer computes n from the lengths of the arrays. For example:
+/// n examples in the caller's arrays, for tasks whose inputs and labels have shapes [sequences, ...]: a data set like
+/// PyTorch's TensorDataset. The array of an input or label has the shape [n, ...], row-major. A trainer computes n from
+/// the lengths of the arrays. For example:
 ///
 ///     ct::data::examples const training{{tokens, segments, lengths}, labels};
 ///     for (auto const& batch : t.batches(training)) t.step(batch);
@@ -50,7 +50,7 @@ public:
   array_list const& inputs() const { return inputs_; }
   /// The label arrays. They hold all examples, including those that are not in this part.
   array_list const& labels() const { return labels_; }
-  /// How the labels for `ct::causal_lm` relate to the inputs.
+  /// How next-token labels relate to the inputs.
   constrain::labels label_kind() const { return label_kind_; }
 
   /// A hash of the content. Upper 32 bits: length of all arrays in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the
@@ -64,11 +64,11 @@ public:
   /// `validation_limit` is negative, or if this part already results from eight splits.
   parts split(double validation_fraction, std::uint64_t seed = 0,
               std::int64_t validation_limit = std::numeric_limits<std::int64_t>::max()) const;
-  /// The same examples for masked language modeling: whenever a trainer copies an example into a batch, `mask_tokens`
+  /// The same examples for masked language modeling: whenever an example is copied into a batch, `mask_tokens`
   /// (data/masking.hpp) masks the first input (the tokens) and the first label in the copy. In these examples, each
-  /// label must equal its token, or be `ignored_label` where the token must not be masked. Each epoch has different
-  /// masks; evaluations use the masks of epoch 0. Throws `error` if these examples are already masked or have
-  /// `labels::shift`, and as `check_masking` does.
+  /// element of the first label must equal its token, or be `ignored_label` where the token must not be masked. Each
+  /// epoch has different masks; evaluations use the masks of epoch 0. Throws `error` if these examples are already
+  /// masked or have `labels::shift`, and as `check_masking` does.
   examples with_masks(masking const& options) const;
   /// How the tokens are masked; nullopt: no masking.
   std::optional<masking> const& masks() const { return masks_; }

@@ -14,7 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `labelled_json_lines`.
 struct labelled_json_lines_options {
-  std::int64_t length = 0; ///< Each text is cut or padded to this many tokens, at least 1: the task's sequence length.
+  /// Each text is cut or padded to this many tokens, from 1 to 2147483647: the task's sequence length.
+  std::int64_t length = 0;
   std::vector<std::string> class_names{}; ///< Names of the classes, in order; empty: labels must be integers.
   std::int32_t classes = 0;    ///< Number of classes, at least 0; 0: the number of names, or no limit without names.
   bool lengths = true;         ///< Whether a second input has each text's number of tokens, counted after the cut.

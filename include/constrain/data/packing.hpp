@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `pack`.
 struct packing_options {
-  std::int64_t length = 0;                               // tokens of a row, at least 1
+  std::int64_t length = 0;                               // tokens of a row, from 1 to 2147483647
   document_labels labels = document_labels::next_tokens; // the labels of the tokens; not `classes`
 };
 

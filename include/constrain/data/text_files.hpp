@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 class file_tree {
 public:
   /// Returns paths relative to `root`, sorted by bytes. If `extensions` is empty, lists all files. Throws `error` if a
-  /// directory cannot be read.
+  /// directory, or the status of a file in it, cannot be read.
   [[gnu::cold]] static std::vector<std::string> list(std::string const& root,
                                                      std::vector<std::string> const& extensions);
 

@@ -172,7 +172,7 @@ void gemm_narrow_tile(transpose a_transposed, transpose b_transposed, std::int64
 }
 
 /// C = alpha op(A) op(B) + beta C for m, n > 0 and k >= 0, with operands packed as elements of type `packed`; arguments
-/// as in `gemm` (gemm.hpp). Each thread computes at most one tile.
+/// as in `gemm` (gemm.hpp). Splits C into at most `thread_count()` tiles.
 template <class packed, class a_type, class b_type, class c_type, class real = sum_of<packed>>
 void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                  real alpha, a_type const* a, std::int64_t lda, b_type const* b, std::int64_t ldb, real beta, c_type* c,

@@ -29,7 +29,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Number of threads that a parallel loop of the calling thread uses; 1 without OpenMP or inside a parallel region.
+/// Maximum number of threads of a parallel loop of the calling thread; 1 without OpenMP, or inside a parallel region of
+/// several threads.
 inline int thread_count() noexcept {
 #if defined(_OPENMP)
   return omp_in_parallel() ? 1 : omp_get_max_threads();

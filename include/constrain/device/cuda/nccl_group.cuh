@@ -82,8 +82,8 @@ public:
     if (comm_ != nullptr) ncclCommDestroy(comm_);
   }
   /// Waits, at most `deadline` seconds, until all ranks have called this function, and returns whether they have. If
-  /// the group has failed, or during stack unwinding, returns false without waiting. After it, call only `abort` and
-  /// the destructor.
+  /// the group has failed, or during stack unwinding, returns false without waiting. Later calls repeat the result of
+  /// the first, without waiting. After this function, call only `abort` and the destructor.
   bool disconnect() {
     if (std::uncaught_exceptions() > 0) mark_failed("an exception ends the run");
     if (failed_ || is_disconnected_) return is_disconnected_;

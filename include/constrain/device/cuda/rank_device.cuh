@@ -24,7 +24,7 @@ struct device_identity {
   friend bool operator==(device_identity const&, device_identity const&) = default;
 };
 
-/// Identifies device `index` of this node. Throws `error` if CUDA fails.
+/// Identifies device `index`, as in cudaSetDevice. Throws `error` if CUDA fails.
 inline device_identity identify_device(int index) {
   device_identity d;
   char host[256]{};

@@ -15,8 +15,9 @@ public:
 /// A stream of a CUDA device.
 class cuda_stream {
 public:
-  /// Makes a stream, which the destructor destroys; or, if `external` is not null, uses `external`, which must outlive
-  /// this object. Throws `error` if CUDA fails or, from CUDA 12.8, if `external` is a stream of another device.
+  /// Makes a non-blocking stream (cudaStreamNonBlocking), which the destructor destroys; or, if `external` is not null,
+  /// uses `external`, which must outlive this object. Throws `error` if CUDA fails or, from CUDA 12.8, if `external` is
+  /// a stream of another device.
   explicit cuda_stream(cuda_device device, cudaStream_t external = nullptr)
       : device_(device), stream_(external), is_external_(external != nullptr) {
     current_device const guard(device);

@@ -38,7 +38,7 @@ template <class tile, int rows> class held_rows {
 public:
   static constexpr int columns = tile::columns;
 
-  /// Loads the rows into registers.
+  /// Loads the rows into registers. All lanes of the warp must call this function together.
   __device__ void load(tile_rows<tile, rows> const& from) {
     CT_UNROLL
     for (int k_block = 0; k_block < tile::columns / 16; ++k_block) {
@@ -64,7 +64,7 @@ public:
 
   /// The tile of `right` must outlive this object.
   __device__ half_held_rows(tile_rows<half, rows> const& right) : right_(right) {}
-  /// Loads the rows of the left tile into registers.
+  /// Loads the rows of the left tile into registers, as held_rows::load does.
   __device__ void load(tile_rows<half, rows> const& left) { left_.load(left); }
   /// Like tile_rows::fragment; `row` must be a multiple of 16.
   __device__ void fragment(int row, int k_block, std::uint32_t (&a)[4]) const {
