@@ -265,7 +265,7 @@ template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real erf(real x) noexce
 #endif
 }
 
-/// The square root, correctly rounded unless -ffast-math permits an approximation; NaN below 0.
+/// The square root, correctly rounded unless -ffast-math (nvcc: --use_fast_math) permits an approximation; NaN below 0.
 template <real_number real> CT_VECTORIZED CT_HOST_DEVICE real sqrt(real x) noexcept {
 #if defined(__CUDA_ARCH__)
   return ::sqrt(x);

@@ -62,12 +62,12 @@ struct comparison {
   bytes planned_peak;           // size of the arena (the memory of all tensors), planned at compile time
   bytes used_peak;              // bytes of the arena up to the last byte that was written to a buffer, plus step
                                 // parameters and scratch memory
-  double loss = 0;              // mean over the valid labels of the validation data, after training
+  double loss = 0;              // `evaluation::loss` of the validation data, after training
 };
 
 namespace detail {
 
-/// The trainer of a task with the policies of `set`.
+/// Has a member `type`: the trainer of a task with the policies of `set`.
 template <class task, class set> using trainer_with = trainer_of_set<task, typename compared_set<set>::type>;
 
 /// The number of tokens per sequence of a task; 1 for a task without tokens. If `task` is not a task, the trainer
@@ -134,9 +134,9 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
-/// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, and for
-/// too little data. Also throws the errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and
-/// `evaluate`.
+/// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, for too
+/// little data, and for held-out data without a valid label. Also throws the errors of the data's `split`, and of
+/// `trainer`'s constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "
@@ -167,7 +167,8 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
 /// The rows as a text table, one per line, under a line of column names. Each line ends with a line feed.
 [[gnu::cold]] std::string table(std::vector<comparison> const& rows);
 
-/// The rows as a JSON array of objects with the fields of `comparison`; planned_peak and used_peak are in bytes.
+/// The rows as a JSON array of objects with the fields of `comparison`; planned_peak and used_peak are in bytes. Throws
+/// `error` for a name that is not UTF-8.
 std::string json(std::vector<comparison> const& rows);
 
 } // namespace constrain

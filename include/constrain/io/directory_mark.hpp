@@ -15,12 +15,12 @@
 /// directory. `directory_writer` writes a mark into each new directory. Before it replaces a non-empty old directory
 /// without a valid mark, it tries to write a mark into that directory too (`mark_replaced` lists the exceptions).
 ///
-/// After a fixed first line, a mark contains the identity (inode, file handle) of its directory and of the parent
-/// directory, the final name of the saved directory, and the list of files. Each file of a new directory is listed
-/// before it is created. A mark is valid only in the directory and the parent that it identifies, and only for a save
-/// to that final name: a mark in a copy or in a moved directory permits no removal. A mark with another hard link
-/// permits no removal either. Another user cannot forge a mark: the mark and the directory must have the same owner as
-/// this process's new files.
+/// After a fixed first line, a mark contains the identity (inode and, if available, file handle) of its directory and
+/// of the parent directory, the final name of the saved directory, and the list of files. Each file of a new directory
+/// is listed before it is created. A mark is valid only in the directory and the parent that it identifies, and only
+/// for a save to that final name: a mark in a copy or in a moved directory permits no removal. A mark with another hard
+/// link permits no removal either. Another user cannot forge a mark: the mark and the directory must have the same
+/// owner as this process's new files.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
 /// The name of the mark, and its first line.

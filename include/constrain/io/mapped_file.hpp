@@ -15,7 +15,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A read-only memory mapping of a file. The mapping of an empty file is empty. The mapping stays valid if the file is
-/// renamed or removed. If another process truncates the file in place, a read beyond the new end raises SIGBUS.
+/// renamed or removed. If another process truncates the file in place, a read beyond the new end can raise SIGBUS.
 class mapped_file {
 public:
   mapped_file() = default;
