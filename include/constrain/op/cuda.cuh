@@ -1,8 +1,8 @@
 #pragma once
 
 // The library's kernels for CUDA devices. gelu, silu and tanh use the kernels of op/elementwise. The kernels of
-// op/add_layer_norm are in op/layer_norm. Only the CPU has kernels for the ops of tensor parallelism. The collectives
-// need NCCL.
+// op/add_layer_norm are in op/layer_norm. Only the CPU has kernels for the ops of tensor parallelism. The kernels of
+// op/collective, except the kernel of local_shard, need NCCL.
 
 #include "constrain/op/accuracy/cuda.cuh"
 #include "constrain/op/adafactor/cuda.cuh"

@@ -47,7 +47,7 @@ template <class... listed> constexpr bool have_unique_names() {
 } // namespace detail
 
 /// The metrics of an objective, at most eight, with unique names. An objective lists its metrics in its member
-/// `metrics`; `evaluate` and `fit` then report them:
+/// `metrics`; `evaluate` and `fit` report them if the first labels are one class per row of logits:
 ///
 ///     struct my_objective : ct::classification {
 ///       using metrics = ct::metrics<ct::macro_f1, recall_of_first>;

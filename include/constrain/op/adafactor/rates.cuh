@@ -22,7 +22,7 @@ struct adafactor_rates {
   double rate, clipped_rate;
 };
 
-/// The arrays that the last kernel of an update reads and writes. Without a first moment, `average` and `new_average`
+/// The weights and the first moment, before and after an update. Without a first moment, `average` and `new_average`
 /// are null.
 template <class real> struct adafactor_elements {
   real const *weight, *average;

@@ -4,9 +4,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// y = x, converted to the type of y. If y is an accumulator, the first write to an instance of y in a run of the
-/// program overwrites the instance, and later writes add to it. `repeat`, `task` and passes insert copies; the pass
-/// `coalesce` removes a copy if the node that computes x can write into y instead.
+/// y = x. If y is an accumulator, the first write to an instance of y in a run of the program overwrites the instance,
+/// and later writes add to it. `repeat`, `task` and passes insert copies; the pass `coalesce` removes a copy if the
+/// node that computes x can write into y instead.
 struct copy {
   static constexpr char const* name = "copy";
   static constexpr unsigned accumulating = 0b1;
