@@ -27,8 +27,8 @@ template <> struct kernel<op::flash_attention, cpu> {
     auto const blocks = (h.tokens - 1) / block::queries + 1;
     parallel_for(h.sequences * h.heads * blocks, [=](std::int64_t index) {
       auto const head = index / blocks, key_head = head / h.group;
-      // With a causal mask, later queries attend to more keys. Blocks from the beginning and from the end alternate, to
-      // balance the threads.
+      // With a causal mask, later queries usually attend to more keys. Blocks from the beginning and from the end
+      // alternate, to balance the threads.
       auto const position = index % blocks;
       auto const first = (position % 2 == 0 ? position / 2 : blocks - 1 - position / 2) * block::queries;
       block(masks.for_sequence(head / h.heads), h.head_width, h.matrix(q, head), h.matrix(k, key_head),

@@ -11,8 +11,8 @@ namespace detail {
 
 /// The softmax of a strip's rows, whose scores arrive in tiles (Milakov & Gimelshein 2018). The scores are not yet
 /// scaled. Exponentials are relative to one reference per row. The reference moves to the row's largest score so far
-/// only if a score exceeds it, after scaling, by more than `rescale_threshold`, so most tiles do not rescale the sums
-/// (the conditional rescaling of FlashAttention-4, Zadouri et al. 2026).
+/// only if that score exceeds the reference, after scaling, by more than `rescale_threshold`, so most tiles do not
+/// rescale the sums (the conditional rescaling of FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8; // rows of which a lane holds scores
   // The initial reference. It and its product with `scale` are finite, so that the exponential of a score of -infinity
@@ -101,7 +101,7 @@ public:
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / c.heads),
         head_(static_cast<int>(blockIdx.x) % c.heads), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
         mask_(c.masks.for_sequence(sequence_)),
-        // With a causal mask, the last tiles take the longest, so their blocks start first.
+        // With a causal mask, the last tiles usually take the longest, so their blocks start first.
         first_(static_cast<int>(gridDim.y - 1 - blockIdx.y) * tiling::rows),
         any_range_(mask_.keys(first_ + row_, c.last_of(first_ + row_, warp_rows))),
         common_range_(mask_.common_keys(first_ + row_, c.last_of(first_ + row_, warp_rows))), softmax_(c.log2_scale()),

@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// One thread's work on a block of queries of one head (Dao 2023, algorithm 1). The block is split into panels of
-/// queries; for each tile of keys and values, every panel updates its running maximum and sum of the softmax. Heads
+/// queries. Each tile of keys and values updates the running maxima, sums and y of the panels that attend to it. Heads
 /// wider than `columns` are split into chunks of columns; the scores are computed again for each chunk of y.
 template <class stored, class accumulate> class flash_forward : flash_tile<accumulate> {
   using tile = flash_tile<accumulate>;
@@ -44,7 +44,7 @@ public:
 
 private:
   /// Updates the panel of queries that begins at `query`, which is row `i` of the block, with the tile of keys and
-  /// values that begins at `key`: its maximum and sum, and columns [column, column + width) of its y.
+  /// values that begins at `key`: the maximum and sum of each query, and columns [column, column + width) of y.
   void attend(std::int64_t query, std::int64_t i, std::int64_t key, std::int64_t column, std::int64_t width) {
     auto const count = std::min(tile::keys, mask_.length - key);
     auto const key_count = tile::attended_keys(mask_, query, panel, key, count).end;

@@ -69,8 +69,8 @@ struct tensor_norm_squared {
 /// to it in a run of the program sets its other elements to 0. A gradient is a stack of tensors, one per iteration of
 /// the loops that its parameter is stacked over. The squares are summed in chunks of `norm_chunk` elements, the chunks'
 /// sums are added up per tensor, and the tensors' sums give the squared norm. On each device, the order depends only on
-/// the shape of the stack. With `optimizer::in_backward`, each call works on one tensor of the stack, and its output is
-/// [1].
+/// the stack's shape and type. With `optimizer::in_backward`, each call works on one tensor of the stack, and its
+/// output is [1].
 struct gradient_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "gradient_norm_squared";

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `layer_norm`.
 struct layer_norm_options {
-  double epsilon = 1e-5; // added to the variance, from 0 to 1e38
+  double epsilon = 1e-5; // added to the variance, from 0 to 1e38; with 0, a constant row can give NaN
 };
 
 namespace op {

@@ -6,7 +6,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Loop body of the kernel, like `round_stochastically_elements`, with accesses of 16 bytes. `elements.first` must be a
-/// multiple of 8, and `elements.x` and `elements.y` multiples of 16 bytes.
+/// multiple of 8, and `elements.x` and `elements.y` must be aligned to 16 bytes.
 struct round_stochastically_packs {
   round_stochastically_elements elements;
 

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Options of `rms_norm`.
 struct rms_norm_options {
-  double epsilon = 1e-5; // added to the mean square, from 0 to 1e38
+  double epsilon = 1e-5; // added to the mean square, from 0 to 1e38; with 0, a row of zeros gives NaN
 };
 
 namespace op {
