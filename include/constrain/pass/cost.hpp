@@ -22,7 +22,8 @@ struct memory_plan {
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // all bytes that no other field counts, but at least the maximum at any time of: values kept
                          // for the backward pass, temporaries, inputs and results
-  bytes workspace;       // scratch of kernels and temporary copies (the maximum at any time), and `device_reserve`
+  bytes workspace;       // `device_reserve`, and the maximum at any time of: scratch of kernels, temporary copies,
+                         // rounding errors
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: all values are in the arena, on the device
   bytes shared;          // bytes that several fields count, such as bytes of a compute copy that a gradient uses later

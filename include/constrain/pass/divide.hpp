@@ -157,16 +157,17 @@ constexpr program dividing::run() {
 /// features of a linear layer (column-parallel), and applies the following ops to this range. The next linear layer
 /// sums over the features (row-parallel): each rank computes a partial sum, and the partial sums are all-reduced. The
 /// parameters of both layers, except the second layer's bias, are divided. Each rank also has a range of the rows of a
-/// vocabulary (an embedding table, or the weight of a head), and of the classes of the logits, if the vocabulary has at
-/// least as many rows as columns, rows for every rank, and only readers that look up rows or compute classes. A call
-/// that looks up rows is replaced with its op's `divided_form`. A call that needs all classes is replaced too, or reads
-/// all-gathered logits if its op has no `divided_form`. All other parameters and values are the same on every rank.
+/// vocabulary (an embedding table, or the weight of a head, with role::embedding, head or frozen), and of the classes
+/// of the logits, if the vocabulary is outside of repeats and without parts, and has at least as many rows as columns,
+/// rows for every rank, and only readers that look up rows or compute classes. A call that looks up rows is replaced
+/// with its op's `divided_form`. A call that needs all classes is replaced too, or reads all-gathered logits if its op
+/// has no `divided_form`. All other parameters and values are the same on every rank.
 ///
 /// A layer other than a head is divided only if no other node reads its parameters, if all ops up to the next linear
-/// layer name the features by a letter in their `layouts` and draw no random numbers, and if `ranks` divides the
-/// numbers of features (of each part), heads and key-value heads. The input of the next linear layer must be one part
-/// (`part_list`). Only the first 64 calls that could be column-parallel are considered. Layers that become row-parallel
-/// can be among them, and a call in the body of a repeat counts once.
+/// layer name the features by a letter in their `layouts`, draw no random numbers and read no undivided activation with
+/// these features, and if `ranks` divides the numbers of features (of each part), heads and key-value heads. The input
+/// of the next linear layer must be one part (`part_list`). Only the first 64 calls that could be column-parallel are
+/// considered. Layers that become row-parallel can be among them, and a call in the body of a repeat counts once.
 ///
 /// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses
 /// (`division::refuse`), and a model whose calls need more than 64 all-gathered or copied values. With one rank, the

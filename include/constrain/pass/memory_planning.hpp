@@ -55,7 +55,7 @@ private:
     int scope = 0;                    // the innermost loop that is or contains the `scope_of` of every reference
     int first = 0, last = 0;          // first and last node that refer to the value
     int carrying_loop = -1;           // the loop that carries a loop-carried value; -1: none, -2: several
-    bool needs_all_instances = false; // whether the instance where the loop starts is used after the loop
+    bool needs_all_instances = false; // whether a ring would overwrite an instance that is used later
   };
 
   constexpr std::int64_t aligned(std::int64_t bytes) const {

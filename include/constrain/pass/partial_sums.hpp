@@ -33,8 +33,8 @@ public:
   /// Whether node n contributes to its output j, a gradient or the loss.
   constexpr bool contributes(node const& n, int j) const { return n.outputs[j] == loss_ || adds_contribution(n, j); }
 
-  /// Records that node i contributes to a value. Refused: a contribution to the loss after a use of the loss.
-  /// (Contributions to a gradient after a use are reduced separately.)
+  /// Records that node i contributes to a value. Refused: a contribution to the loss after a use of the loss, and what
+  /// `check_complete` refuses. (Contributions to a gradient after a use are reduced separately.)
   constexpr void contribute(int value, int i) {
     auto& sum = sum_of(value);
     if (sum.use >= 0 && !is_gradient(value)) refuse(value, sum.use);
@@ -42,7 +42,7 @@ public:
     sum.contribution = i;
   }
 
-  /// Records that node i uses a value.
+  /// Records that node i uses a value. Refused: what `check_complete` refuses.
   constexpr void use(int value, int i) {
     auto& sum = sum_of(value);
     check_complete(value, sum.contribution, i);

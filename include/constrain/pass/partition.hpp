@@ -306,7 +306,7 @@ private:
   program const& in_;
   nest nest_;
   partial_sums sums_;
-  ref clip_coefficient_; // the result; empty without gradient clipping
+  ref clip_coefficient_; // the result; empty in programs without gradients
   std::int64_t shards_;
   bool reduces_once_; // whether gradients in shards are reduced once per step, not once per micro-batch
   builder out_;
@@ -337,7 +337,7 @@ constexpr program partitioning::run() {
 /// same data, data parallelism. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
 /// and a gradient is reduce-scattered after the body that computes it (stage 1: after all micro-batches). Element-wise
-/// updates work on shards. The loss is all-reduced. Sums add in rank order, except the sums of gradients on CUDA
+/// updates work on shards. A step all-reduces the loss. Sums add in rank order, except sums of gradients on CUDA
 /// devices with reduce::fast. Refused: calls whose operands the ranks cannot exchange, or that use an incomplete sum.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;

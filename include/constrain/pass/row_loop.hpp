@@ -325,8 +325,8 @@ constexpr void row_looping::join(builder& out, ref r, body const& chunks, body c
 /// Replaces the head (the linear layer that computes the logits), the loss and their gradients with a loop over chunks
 /// of rows, so that only `logit_rows` rows of logits are stored at a time (Hsu et al. 2024, Liger Kernel). Sums over
 /// the rows, such as the loss and the gradient of the weight, are accumulated chunk by chunk, in order. The program
-/// changes only if the logits take at least `smallest_bytes`, and all ops that read them draw no random numbers and
-/// declare that they work row by row (`op_info::layouts`).
+/// changes only if the logits take at least `smallest_bytes` and have more than 16 rows, and all ops that read them
+/// draw no random numbers and declare that they work row by row (`op_info::layouts`).
 ///
 /// If all these ops ignore rows without a valid label (`op_info::label_inputs`), and read the labels that the trainer
 /// counts, the loop processes rows with a valid label first: an iteration gathers its rows and scatters their gradients

@@ -51,7 +51,7 @@ constexpr diagnosis layout_error(node const& n, int k, layout actual) {
 ///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
 ///   may differ.
 /// Returns the failure that `p` already has, or else the first violation, with the source line of the model's call (0
-/// if loops do not nest, or nest too deep); `why::nothing` if there is neither.
+/// if loops do not nest, or nest too deeply); `why::nothing` if there is neither.
 constexpr diagnosis verify(program const& p) {
   if (!p.failure.ok()) return p.failure;
   if (auto const error = check_loops(p); !error.ok()) return error;

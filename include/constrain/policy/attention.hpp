@@ -3,7 +3,7 @@
 #include "constrain/policy/rule.hpp"
 
 /// Algorithms for `self_attention`. A model calls `self_attention`. An attention policy chooses the algorithm, and the
-/// pass `select_attention` (pass/select.hpp) inserts it into the program. No policy changes a call to
+/// pass `select_attention` (pass/select.hpp) inserts it into the program. No attention policy changes a call to
 /// `flash_attention`.
 namespace constrain::inline CONSTRAIN_VARIANT::attention {
 
@@ -50,7 +50,7 @@ struct reference {
 };
 
 /// Flash attention (Dao et al. 2022; Dao 2023). It computes the scores tile by tile, so memory is linear in the number
-/// of tokens. On a device without kernels for the algorithm, the trainer does not compile.
+/// of tokens. On a device without kernels for the algorithm, a model that calls `self_attention` does not compile.
 struct flash {
   using slot = slot_of::attention;
   static constexpr slot value{.tiled = true};
