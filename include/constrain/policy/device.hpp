@@ -57,9 +57,10 @@ struct cpu {
 
 /// A CUDA device. The run option `.cuda_device` selects it; the default is the current device of the thread that
 /// constructs the trainer or the inference object. With a parallel policy, the default is device 0 for the first rank
-/// on a node, device 1 for the second, and so on, modulo the number of devices that the rank sees. `architecture`: the
-/// lowest compute capability that the program may run on; `sm<90>` is 9.0, and `sm<80>` is the lowest allowed. nvcc
-/// must compile the kernels for this capability or a higher one. Only files that nvcc compiles may use this device.
+/// on a node, device 1 for the second, and so on, modulo the number of devices that the rank sees; two ranks must not
+/// have the same device. `architecture`: the lowest compute capability that the program may run on; `sm<90>` is 9.0,
+/// and `sm<80>` is the lowest allowed. nvcc must compile the kernels for this capability or a higher one. Only files
+/// that nvcc compiles may use this device.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
   using target = constrain::cuda<architecture>;

@@ -38,9 +38,10 @@ struct fusion {
 namespace constrain::inline CONSTRAIN_VARIANT::fusion {
 
 /// The default. Fuses operations if the device has a kernel for the fused operation. If the logits of a micro-batch
-/// take 256 MiB or more, the head (the linear layer that computes the logits) and the loss become a loop over chunks of
-/// rows, under the conditions of `all`. The loop is slower than one call for all rows, but with 128 or more rows, it
-/// stores at most an eighth of the logits at a time. The loop skips chunks without a valid label, as with `all`.
+/// take 256 MiB or more on one rank, the head (the linear layer that computes the logits) and the loss become a loop
+/// over chunks of rows, under the conditions of `all`. The loop is slower than one call for all rows, but with 128 or
+/// more rows, it stores at most an eighth of the logits at a time. The loop skips chunks without a valid label, as with
+/// `all`.
 struct automatic {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};

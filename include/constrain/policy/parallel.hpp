@@ -4,8 +4,8 @@
 
 /// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
-/// each computes a part of the layers that can be divided. All policies except `none` need MPI. On CUDA devices, `ddp`
-/// and `zero` also need NCCL; several tensor ranks are refused there.
+/// each computes a part of the layers that can be divided. All policies except `none` need MPI. On CUDA devices, they
+/// also need NCCL; several tensor ranks are refused there.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::slot_of {
 
 /// The slot of parallelism; is_slot.hpp explains the members of a slot.
 struct parallelism {
-  bool distributed = false; // whether several processes train together
+  bool distributed = false; // whether several processes can train together
   bool same_data = false;   // whether all processes train on the same data
   int stage = 3;            // the stage of ZeRO: 1, 2 or 3; no effect if `shards` is 1
   int shards = 1;           // number of processes over which tensors are sharded; 1: not sharded
@@ -81,7 +81,7 @@ struct none {
 };
 
 /// Distributed data parallelism (Li et al. 2020), like PyTorch's DDP. Every process holds all parameters, gradients and
-/// optimizer states. Works with any number of processes.
+/// optimizer states. Works with any number of processes up to `communicator::maximum_size`.
 struct ddp {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true};

@@ -26,7 +26,8 @@ struct layout_change {
 ///
 ///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
 ///
-///     *    element i of every output needs only element i of this input; all outputs must have this pattern too
+///     *    element i of every output needs only element i of this input (of a block-wise optimizer state, the element
+///          for the block that contains i); all outputs must have this pattern too
 ///     ...  has rows, as many as every other operand with `...`: row i of the outputs needs only row i of the inputs
 ///     #    only the type and the shape are read
 ///     -    anything else; if other operands have rows (`...`), an output with - is the sum over these rows

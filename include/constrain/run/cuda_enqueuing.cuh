@@ -38,8 +38,8 @@ public:
                          runner_.arena().data() + planned_entry::value.hyper.offset);
   }
   /// Enqueues copies of the results, in this order: the gradient norm (the first element of `clip_coefficient`), the
-  /// loss, and all of `gradient_squares`. Returns the copies, which may still be pending. They stay valid, and the
-  /// function throws `error`, as for `cuda_staging_buffers::end`.
+  /// loss, and all of `gradient_squares`. Returns the copies, which may still be pending. For how long they stay valid,
+  /// and for errors, see `cuda_staging_buffers::end`.
   std::shared_ptr<pending_results> end() {
     auto results = runner_.staging_buffers().end({{norm_and_scale(), 1}, {loss(), 1}, {squares(), squares().elements}});
     ended_ = true;

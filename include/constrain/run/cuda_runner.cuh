@@ -34,8 +34,8 @@ public:
   /// parameters are in the `device::parameter_bytes` bytes before them, so `size` - `scratch` must be at least this
   /// number; it must also be a multiple of `device::alignment`. `index`: device index; -1: the host thread's current
   /// device. `stream`: a cudaStream_t of that device, which must outlive the runner; null: the runner makes one. Throws
-  /// `error` if the device does not exist, if the executable has no code for it, if the memory cannot be allocated, if
-  /// `stream` is cudaStreamLegacy with `graph`, and as `cuda_stream` and `cuda_context` do.
+  /// `error` if the device does not exist, if the memory cannot be allocated, if `stream` is cudaStreamLegacy with
+  /// `graph`, and as `check_code_for`, `cuda_stream` and `cuda_context` do.
   runner(bytes size, std::int64_t scratch, int index = -1, void* stream = nullptr)
       : runner(size, scratch, current_device(cuda_device(index)), static_cast<cudaStream_t>(stream)) {}
 
@@ -137,7 +137,7 @@ private:
       : stream_(checked_device(here.device()), checked_stream(stream)), arena_(size, stream_),
         scratch_(arena_.data() + size.count() - scratch), context_(stream_, scratch_ - device::parameter_bytes) {}
 
-  /// Returns `device`; throws `error` if the executable has no code for it.
+  /// Returns `device`; throws the errors of `check_code_for`.
   static cuda_device checked_device(cuda_device device) {
     check_code_for<architecture>(device);
     return device;

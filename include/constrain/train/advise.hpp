@@ -87,8 +87,9 @@ template <class task> constexpr bytes largest_parameter_and_gradient() {
 /// Compares combinations of a precision (fp32, bf16, pure_bf16), a variant of AdamW, recomputation and fusion on one
 /// device. Finds the combinations whose step fits into `memory` bytes, the memory of the device, and the fastest of
 /// these by the cost model. If none fits, the text states how many bytes are missing and what to do. Throws `error` if
-/// `memory` is below 1 byte. The plans are made at compile time; no kernel is compiled. Compile-time error if a
-/// strategy needs a rate that is unknown (0) or out of range (device/rates.hpp).
+/// `memory` is below 1 byte. The plans are made at compile time; no kernel is compiled. Compile-time error if the
+/// task's program is refused with one of the combinations, or if one needs a rate that is unknown (0) or out of range
+/// (device/rates.hpp).
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {

@@ -27,7 +27,7 @@ template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
 }
 
 /// Adds the run's options, except `.measure_memory`, `.cuda_device` and `.cuda_stream`, which may differ. Of a schedule
-/// that is a user's function, adds only the factor of the first step.
+/// that is a user's function, adds only its kind ("own function") and the factor of the first step.
 void add_run(fingerprint& to, run_options const& run);
 
 /// Adds properties of the compiled program: policies, `CONSTRAIN_VARIANT` (instruction set, libraries and other build

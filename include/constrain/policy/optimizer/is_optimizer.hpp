@@ -38,7 +38,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 ///                                                                // false makes `quantized` more precise
 ///     static void check(hyper const&);                           // throws `error` if a value is outside its range;
 ///                                                                // the trainer's constructor calls `check`
-///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, once a step;
+///     template <class real> static prepared<real> prepare(hyper const&, optimizer_step); // on the host, in each step;
 ///                                                                // `update` gets the result instead of `hyper`
 ///
 /// An optimizer that needs full tensors has `hyper` and an update rule instead of `state` and `update`:

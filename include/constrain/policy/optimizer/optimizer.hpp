@@ -51,7 +51,7 @@ template <class optimizer> constexpr bool nests() {
 namespace slot_of {
 
 /// The slot of the optimizer; is_slot.hpp explains the members of a slot. Every type with a member type `hyper` is a
-/// policy of this slot.
+/// policy of this slot, unless it is a policy of another slot.
 struct optimizer {
   bool has_state = true;    // false: the optimizer, or one inside it, has no rule and lacks a `state` template
   bool has_update = true;   // false: the optimizer, or one inside it, has `state` but lacks an `update` to call
