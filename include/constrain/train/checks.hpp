@@ -20,7 +20,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws `error` for an option out of range, or for a CUDA stream if the device is the CPU; the error names the option
 /// or, for a schedule of the library, the schedule and its field. `on_cuda`: whether the device is device::cuda. (With
-/// MPI, `find_ranks` checks `.deadline` first. The class `cuda_device` checks that the device `.cuda_device` exists.)
+/// a parallel policy, `find_ranks` checks `.deadline` first. The class `cuda_device` checks that the device
+/// `.cuda_device` exists.)
 void check_run(run_options const& o, bool on_cuda);
 
 /// For optimizers that update before the norm of all gradients is known: throws `error` if `.clip_norm` is not 0.

@@ -29,7 +29,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 // The ops of GPT-2, BERT and Llama. T: dtype of activations and, as kernels read them, of parameters of two or more
-// dimensions. P: dtype of biases, norm weights, statistics and parameter gradients.
+// dimensions. P: dtype of biases, norm weights, statistics, rotary tables and parameter gradients.
 #define CONSTRAIN_MODEL_KERNELS(T, P)                                                                                  \
   CONSTRAIN_KERNEL(op::add, cpu, inputs<T, T>, outputs<T>);                                                            \
   CONSTRAIN_KERNEL(op::add_layer_norm, cpu, inputs<T, T, P, P>, outputs<T, T, P, P>);                                  \

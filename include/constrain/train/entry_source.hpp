@@ -48,7 +48,7 @@ using forward_policies_of =
                      set::casts_biases, set::composition::broken>;
 
 /// The program of one entry as a task builds it, with parameters and activations of type `real`. All sets of policies
-/// share this constant.
+/// with the same `master` dtype share this constant.
 template <class task, entry e, dtype real> inline constexpr program built_program = task::build(e, real);
 
 /// The model's program of one entry, before any pass.

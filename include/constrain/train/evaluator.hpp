@@ -47,7 +47,7 @@ public:
   std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
     return evaluate(detail::samples_of<evaluator, false>("evaluate", d), stop);
   }
-  /// `evaluate(d, stop)` for `fit`, which has already checked the data.
+  /// `evaluate(d, stop)` for data that is already checked, as by `fit` and `compare`.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     synchronize();
     ranks_.check_same_work(joint_call::evaluate, samples.size(), samples.fingerprint());
@@ -155,7 +155,8 @@ public:
   int rank() const { return ranks_.world->rank(); }
   /// The number of ranks (the world size).
   int ranks() const { return ranks_.world->size(); }
-  /// Number of ranks that train on different data. The ranks of a tensor group (parallel::tensor) share their data.
+  /// Number of ranks that train on different data. The ranks of a tensor group (parallel::tensor, parallel::mesh) share
+  /// their data.
   int data_ranks() const { return ranks_.data().size(); }
   /// Logical OR of `local` over all ranks. Collective.
   bool in_any_rank(bool local) const { return agree(world(), joint_call::question, local ? 1 : 0) > 0; }

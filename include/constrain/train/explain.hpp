@@ -27,7 +27,7 @@ namespace detail {
     auto const& info = updated.belongs_to >= 0 ? step.values[updated.belongs_to] : updated;
     if (step.text(info.name) == parameter) return unpack<op::update_options>(n.attributes).decays;
   }
-  // The update rule of an optimizer such as Muon emits no node `update`; `update_rule::decays` has set this flag.
+  // A parameter without a node `update`, such as a matrix that Muon updates: `update_rule::decays` has set this flag.
   for (auto const& info : step.values)
     if (is_parameter(info.role) && step.text(info.name) == parameter) return info.decays;
   return false;

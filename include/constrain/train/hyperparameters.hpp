@@ -67,9 +67,9 @@ template <class hyper> void set_learning_rates(hyper& h, double rate) {
 
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. Unless all fields are float or all are double, only fields of arithmetic or enumeration type
-/// are visited by position, and none if the struct is not an aggregate, or has more than twelve fields, an array or a
-/// base class. Enumerations are passed as int. The fields of the wrapped optimizer follow in the same way, with " of
-/// the base" after their names. `name`: text such as ".beta1" or "field 3 of hyper".
+/// are visited by position, and none if `field_count` is 0, as for more than twelve fields, an array or a base class.
+/// Enumerations are passed as int. The fields of the wrapped optimizer follow in the same way, with " of the base"
+/// after their names. `name`: text such as ".beta1" or "field 3 of hyper".
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
   if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);

@@ -19,7 +19,7 @@ template <class task, class passes> struct port_facts {
   /// Whether the only input is one array of tokens. A corpus and `generate` provide no other inputs.
   static constexpr bool takes_tokens =
       passes::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};
-  /// Whether the only labels are one class per token. A corpus provides no other labels.
+  /// Whether the only labels are one integer per token. A corpus provides no other labels.
   static constexpr bool labels_tokens = passes::built.count(port_kind::label) == 1 &&
                                         first_label.spec.type == port_type::ids &&
                                         labels == passes::built.values[first_input.where.value].shape.elements();

@@ -82,7 +82,7 @@ private:
   char const* (*conflict_)(void const*) = nullptr;
 };
 
-/// The schedule's learning-rate factor at `step`.
+/// The schedule's learning-rate factor at `step`. Throws as the call operator of `s` does.
 inline double factor(any const& s, optimizer_steps step) { return s(step); }
 
 } // namespace constrain::schedule

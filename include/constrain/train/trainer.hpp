@@ -131,7 +131,7 @@ public:
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
-  /// `batches` for `fit`, which has already checked the data.
+  /// `batches` for data that is already checked, as by `fit` and `compare`.
   batch_range batches(sample_set const& samples, data::tail tail) const {
     auto const start = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
     return batch_range({samples, state_.seed, start, micro_batches * task::sequences, tail, ranks_.data().rank(),
