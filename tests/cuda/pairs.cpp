@@ -104,10 +104,10 @@ constexpr bool covers_all() {
 }
 static_assert(covers_all());
 
-/// Every CONSTRAIN_TEST_SHARE-th row, another one each day: see tests/CMakeLists.txt.
+/// Every CONSTRAIN_TEST_SHARE-th row, other rows at each turn: see tests/CMakeLists.txt.
 template <std::size_t... i>
 auto draw(std::index_sequence<i...>)
-    -> decltype(std::tuple_cat(std::conditional_t<(i + CONSTRAIN_TEST_DAY) % CONSTRAIN_TEST_SHARE == 0,
+    -> decltype(std::tuple_cat(std::conditional_t<(i + CONSTRAIN_TEST_TURN) % CONSTRAIN_TEST_SHARE == 0,
                                                   std::tuple<std::tuple_element_t<i, rows>>, std::tuple<>>{}...));
 using drawn_rows = decltype(draw(std::make_index_sequence<static_cast<std::size_t>(row_count)>{}));
 

@@ -123,13 +123,14 @@ TEST_CASE_TEMPLATE("products match the definition", real, float, double) {
             }
 }
 
-// If `multiplies_pairs` is true, `gemm` uses the built-in GEMM for only the second of these.
+// Compiled for AVX512-BF16, `gemm` uses the built-in GEMM for only the second of these.
 TEST_CASE("float products match the definition on both sides of the size that decides about the provider") {
+  constexpr bool has_bf16 = ct::detail::multiplies_pairs || ct::detail::compiled_for_avx512_fp16;
   for (shape const s : {shape{64, 256, 2047}, {64, 256, 2048}})
     for (bool const t : {false, true}) {
       CAPTURE(s.k);
       CAPTURE(t);
-      CHECK(ct::detail::prefers_builtin_gemm(s.m, s.n, s.k) == (ct::detail::multiplies_pairs && s.k == 2048));
+      CHECK(ct::detail::prefers_builtin_gemm(s.m, s.n, s.k) == (has_bf16 && s.k == 2048));
       problem<float> const p(t, !t, s.m, s.n, s.k, 1, 0.3f, 3);
       CHECK(p.error(p.run(any_provider<float>)) <= 1);
     }
