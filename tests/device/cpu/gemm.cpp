@@ -244,6 +244,11 @@ TEST_CASE_TEMPLATE("alpha 0 and k 0 leave beta C", real, float, double) {
         CHECK(out[at] == (beta == 0 ? real(0) : beta * p.c[at]));
       }
   }
+  for (real const alpha : {real(1), std::numeric_limits<real>::infinity()}) {
+    real c = 3;
+    ct::gemm<real>(ct::transpose::no, ct::transpose::no, 1, 1, 0, alpha, &c, 1, &c, 1, 2, &c, 1);
+    CHECK(c == 6);
+  }
   real untouched = 3;
   ct::gemm<real>(ct::transpose::no, ct::transpose::no, 0, 1, 1, 1, &untouched, 1, &untouched, 1, 0, &untouched, 1);
   CHECK(untouched == 3);
