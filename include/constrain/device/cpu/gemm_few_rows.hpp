@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <utility>
 
-// C = alpha A B^T + beta C for an A with few rows, as in a layer's forward GEMM. With many rows, packing B takes little of
-// the time; with 64, a fifth. With the factors exchanged, C^T = alpha B A^T + beta C^T, a micro-kernel reads B in place,
-// and only A is packed; in return, the micro-tiles of C^T must be transposed.
+// C = alpha A B^T + beta C for an A with few rows, as in a layer's forward GEMM. With many rows, packing B takes little
+// of the time; with 64, a fifth. With the factors exchanged, C^T = alpha B A^T + beta C^T, a micro-kernel reads B in
+// place, and only A is packed; in return, the micro-tiles of C^T must be transposed.
 
 #if defined(__AVX512F__)
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -71,9 +71,9 @@ private:
   vector& at(int i, int half) { return *reinterpret_cast<vector*>(element + i * width + half); }
 };
 
-/// C = alpha A B^T + beta C for A [rows, k], B [columns, k] and C [rows, columns], all in row-major order; `columns`: at
-/// least 78, so that the panels of B have 12 to 14 rows. Every element is summed in the same order as by `gemm_tile`, so
-/// that its bits are the same.
+/// C = alpha A B^T + beta C for A [rows, k], B [columns, k] and C [rows, columns], all in row-major order; `columns`:
+/// at least 78, so that the panels of B have 12 to 14 rows. Every element is summed in the same order as by
+/// `gemm_tile`, so its bits are the same.
 inline void gemm_few_rows(std::int64_t rows, std::int64_t columns, std::int64_t k, float alpha, float const* a,
                           std::int64_t lda, float const* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
   using blocking = gemm_blocking<float>;

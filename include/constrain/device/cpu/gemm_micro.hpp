@@ -59,8 +59,9 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // on Zen 5.
   static constexpr int rows_in_place = (bytes == 64 ? 5 : 2) * rows;
   // Whether B is packed even for at most `rows_in_place` rows if A has several panels, a micro-kernel packs B, and rows
-  // of B are a multiple of 4096 bytes apart, so that they share cache sets. On an Intel Xeon (family 6, model 207), with
-  // 64 rows of x, packing such a B made the input gradients of bench/gemms.cpp up to 19 % faster, and another B slower.
+  // of B are a multiple of 4096 bytes apart, so that they share cache sets. On an Intel Xeon (family 6, model 207),
+  // with 64 rows of x, packing such a B made the input gradients of bench/gemms.cpp up to 19 % faster, and another B
+  // slower.
   static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
   // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
   // the next one B; 0: it makes no such prefetches. On the same Xeon, with 256 rows of x, the prefetches raised the
