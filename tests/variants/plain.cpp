@@ -9,6 +9,7 @@
 trained train_native();
 trained train_fast();
 std::int64_t argmax_fast(float const* x, std::int64_t count);
+std::string json_fast(double x);
 int code_fast(bool is_signed, float x);
 
 TEST_CASE("translation units of different flags train side by side in one program") {
@@ -28,6 +29,15 @@ TEST_CASE("NaN is no argmax even with -ffast-math") {
   CHECK(argmax_fast(first, 3) == 1);
   CHECK(argmax_fast(last, 3) == 1);
   CHECK(argmax_fast(all, 3) == 3);
+}
+
+TEST_CASE("JSON has NaN and infinities as strings even with -ffast-math") {
+  double const infinity = std::numeric_limits<double>::infinity();
+  CHECK(json_fast(std::nan("")) == R"(["nan", "nan"])");
+  CHECK(json_fast(-std::nan("")) == R"(["nan", "nan"])");
+  CHECK(json_fast(infinity) == R"(["inf", "inf"])");
+  CHECK(json_fast(-infinity) == R"(["-inf", "-inf"])");
+  CHECK(json_fast(0.5) == "[0.5, 0.5]");
 }
 
 TEST_CASE("8-bit states have a code for infinities and NaN even with -ffast-math") {

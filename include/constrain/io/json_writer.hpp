@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/concat.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/base/variant.hpp"
 
 #include <charconv>
@@ -42,7 +43,8 @@ public:
     return begin_member(name), open('[', ']', layout);
   }
 
-  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number or a string in UTF-8.
+  /// Writes a member of an object. `value`: nullptr (written as null), a bool, a number (but no char or long double) or
+  /// a string in UTF-8.
   template <class type> json_writer& member(std::string_view name, type const& value) {
     return begin_member(name), scalar(value);
   }
@@ -89,11 +91,10 @@ private:
     else if constexpr (std::is_same_v<type, bool>) out_ += value ? "true" : "false";
     else if constexpr (std::is_convertible_v<type const&, std::string_view>) write_quoted(value);
     else {
-      static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char>,
+      static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char> && !std::is_same_v<type, long double>,
                     "a JSON value must be null, a bool, a number or text; convert it to one of these");
       if constexpr (std::floating_point<type>)
-        if (!__builtin_isfinite(value))
-          return write_quoted(__builtin_isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"), *this;
+        if (!constrain::detail::is_finite(value)) return write_quoted(constrain::detail::number_text(value)), *this;
       if constexpr (std::integral<type>) return out_ += concat({value}), *this;
       char digits[64];
       out_ +=
