@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 // Rows of a comparison: each with its own hyperparameters, and a table that stays one.
@@ -101,6 +102,15 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
   CHECK(said(std::string(1000, 'a'), {.validation_fraction = 0}) ==
         "compare_options: .validation_fraction is 0; give a finite number above 0");
   CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");
+}
+
+TEST_CASE("a corpus part is never one token short of .validation_tokens") {
+  for (auto const& [tokens, size] : {std::pair(8, 519), {16, 4211}, {32, 16659}, {64, 4105}}) {
+    auto const corpus = ct::data::text_from(std::string(static_cast<std::size_t>(size), 'a'));
+    auto const parts =
+        ct::detail::parts_to_compare(corpus, {.validation_fraction = 0.5, .validation_tokens = tokens}, tokens);
+    CHECK(parts.validation.size() == tokens + 1);
+  }
 }
 
 TEST_CASE("held-out data without a label is refused before the first row") {

@@ -29,8 +29,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                                     compare_options const& options,
                                                                     std::int64_t tokens) {
   check_comparison(options);
-  // A part of n + 1 tokens has n labels.
-  auto const share = (static_cast<double>(options.validation_tokens) + 1) / static_cast<double>(corpus.size());
+  // A part of n + 1 tokens has n labels. With half a token more, `split` cannot round down to n tokens.
+  auto const share = (static_cast<double>(options.validation_tokens) + 1.5) / static_cast<double>(corpus.size());
   auto parts = corpus.split(std::min(options.validation_fraction, share));
   auto const check = [&](char const* purpose, data::corpus const& part) {
     if (part.size() <= tokens)
