@@ -57,7 +57,9 @@ TEST_CASE("objects of a configuration are compared field by field") {
   CHECK(refusal(R"({"rope": {"base": 500000}})") ==
         "its rope.base is 500000, the trainer's is 10000; load it into a trainer with the same rope.base");
   CHECK(refusal(R"({"rope": {"scaling": {"kind": "yarn"}}})").starts_with("its rope.scaling.kind is yarn, "));
-  CHECK(refusal(R"({"rope": 3})").starts_with("its rope is 3, the trainer's is another kind of value"));
+  CHECK(refusal(R"({"rope": 3})").starts_with("its rope is 3, the trainer's is an object"));
+  CHECK(refusal(R"({"rope": []})").starts_with("its rope is an array, the trainer's is an object"));
+  CHECK(refusal(R"({"width": {}})").starts_with("its width is an object, the trainer's is 4"));
   CHECK(refusal(R"({"width": 5})").starts_with("its width is 5, "));
 }
 

@@ -25,7 +25,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   case io::json_kind::number: return concat({j.number()});
   case io::json_kind::string: return same_kind ? concat({j.string()}) : concat({"the text \"", j.string(), "\""});
   case io::json_kind::boolean: return j.boolean() ? "true" : "false";
-  default: return "another kind of value";
+  case io::json_kind::array: return "an array";
+  default: return "an object"; // null values are not compared
   }
 }
 
