@@ -22,6 +22,12 @@ public:
   /// the content. Throws `error` if `path` contains a NUL byte, or if it does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
+  /// The path of the directory '.<name>.previous' beside `path` or, if `path` is a link, beside the path that it refers
+  /// to (see io/directory_replace.hpp). Empty if there is no such directory, or if there is something to read at `path`
+  /// itself. `path` may exist: after a save was interrupted, a program may have created it again, for its own files.
+  /// Throws as `finds` does.
+  [[gnu::cold]] static std::string previous_of(std::string const& path);
+
   /// Opens and checks the directory `path`. If it does not exist, or has neither a manifest nor a safetensors file,
   /// reads '.<name>.previous' (see `finds`) instead, if that exists. Throws `error` if the directory or its manifest is
   /// missing or invalid, and for the first file that is missing, truncated or changed.
@@ -50,11 +56,6 @@ private:
 
   /// `finds` without '.<name>.previous'.
   [[gnu::cold]] static bool finds_at(std::string const& path);
-
-  /// The path of the directory '.<name>.previous' beside `path` or, if `path` is a link, beside the path that it refers
-  /// to (see io/directory_replace.hpp). Empty if there is no such directory, or if there is something to read at `path`
-  /// itself. `path` may exist: after a save was interrupted, a program may have created it again, for its own files.
-  [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Throws `error` unless `directory_` is a directory.
   void check_directory() const;

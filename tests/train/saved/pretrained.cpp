@@ -74,6 +74,20 @@ TEST_CASE("weights are loaded after a save that was interrupted between its two 
   CHECK(sentence([&] { loaded.load_pretrained(directory / "other"); }).find("other") != std::string::npos);
 }
 
+TEST_CASE("after an interrupted save, weights are found like runs if the directory was created again") {
+  temporary_directory const directory;
+  trainer saved{{}, {.seed = 1}}, loaded{{}, {.seed = 2}};
+  saved.save(directory / "run");
+  std::filesystem::rename(directory / "run", directory / ".run.previous");
+  std::filesystem::create_directory(directory / "run");
+  write_file(directory / "run/log.csv", "step,loss");
+  loaded.load_pretrained(directory / "run");
+  CHECK(values_of(loaded, "token.weight") == values_of(saved, "token.weight"));
+  write_file(directory / "run/adapter.safetensors", "");
+  CHECK(sentence([&] { loaded.load_pretrained(directory / "run"); }).find("has no model.safetensors") !=
+        std::string::npos);
+}
+
 namespace {
 
 /// The same embedding with two heads, in which the tensors of `small` are not all.

@@ -10,7 +10,6 @@
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -117,10 +116,9 @@ struct opened_weights {
 /// `pretrained_options`. `loader`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
                                                            weight_format const& format, std::string_view loader) {
-  // If a save was interrupted between its two renames, only '.<name>.previous' exists, and the reader finds it.
-  bool const is_directory = io::directory_names(path).has_value();
-  bool const is_interrupted = !is_directory && errno == ENOENT && io::directory_reader::finds(path);
-  if (!is_directory && !is_interrupted) return {nullptr, io::safetensors_files::open(path)};
+  // After a save was interrupted between its two renames, the reader finds '.<name>.previous'.
+  bool const is_interrupted = !io::directory_reader::previous_of(path).empty();
+  if (!is_interrupted && !io::directory_names(path)) return {nullptr, io::safetensors_files::open(path)};
   auto const path_of = [&](std::string_view name) { return concat({path, "/", name}); };
   opened_weights opened;
   if (is_interrupted || io::detail::exists(path_of(io::manifest_name)))
