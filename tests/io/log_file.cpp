@@ -57,6 +57,7 @@ TEST_CASE("what can be done about an error depends on its number") {
   CHECK(ct::io::remedy(ELOOP) == "check the links in its path"sv);
   CHECK(ct::io::remedy(EFBIG) == "raise the limit on a file's size"sv);
   for (int const number : {EMFILE, ENFILE}) CHECK(ct::io::remedy(number) == "close other files"sv);
+  CHECK(ct::io::remedy(ENOMEM) == "free memory or raise the limit on it (ulimit -v)"sv);
   CHECK(ct::io::remedy(ENAMETOOLONG) == "shorten the name"sv);
   CHECK(ct::io::remedy(EIO) == "check the disk"sv);
 }

@@ -15,9 +15,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The operating system's text for an error number, by default `errno`.
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
-/// A remedy for a failure to create or write a file, such as "free disk space" for a full disk. `number`: the error
-/// number. Returns a string literal. The caller's error message also contains `reason(number)` and suggests another
-/// path or directory.
+/// A remedy for a failure to create, write or map a file, such as "free disk space" for a full disk. `number`: the
+/// error number. Returns a string literal. The caller's error message also contains `reason(number)` and, unless the
+/// file must exist, suggests another path or directory.
 [[gnu::cold]] char const* remedy(int number = errno);
 
 /// Owns a POSIX file descriptor or is empty.

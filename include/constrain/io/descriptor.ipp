@@ -56,6 +56,7 @@ private:
   case ELOOP: return "check the links in its path";
   case EMFILE:
   case ENFILE: return "close other files";
+  case ENOMEM: return "free memory or raise the limit on it (ulimit -v)";
   case ENAMETOOLONG: return "shorten the name";
   default: return "check the disk";
   }

@@ -32,7 +32,8 @@ public:
     auto const size = static_cast<std::size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (address == MAP_FAILED)
-      throw error({description, " '", path, "' cannot be read (", reason(), "); check the disk"});
+      throw error({description, " '", path, "' cannot be read (", reason(), "); ",
+                   errno == ENODEV ? "copy it to a file system that can map files" : remedy()});
     view_ = {static_cast<std::byte const*>(address), size};
   }
 
