@@ -61,7 +61,6 @@ public:
   void find(std::string_view name) && = delete;
 
 private:
-  std::string path_;
   mapped_file file_;
   safetensors contents_;
 };

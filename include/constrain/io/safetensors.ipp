@@ -43,7 +43,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors_file safetensors_file::open(std::string const& path) {
   safetensors_file result;
-  result.path_ = path;
   result.file_ = mapped_file(path, "the safetensors file");
   result.contents_ = parse_safetensors(result.file_.bytes(), path);
   return result;

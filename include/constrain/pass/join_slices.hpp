@@ -5,6 +5,8 @@
 #include "constrain/pass/fuse/uses.hpp"
 #include "constrain/pass/nest.hpp"
 
+#include <utility>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -13,12 +12,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// the token after input i, or `ignored_label` if that token belongs to a prompt. Throws as `data::corpus::copy` does.
 void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t tokens, std::int32_t* inputs,
                  std::int32_t* labels);
-
-/// Overwrites inputs and labels [sequences, tokens] with the samples `first`, `first` + 1, ... of a corpus that has
-/// `samples` samples. Both vectors must already have the same size, a multiple of `tokens`. Rows after the last sample
-/// of the corpus get token 0 and `ignored_label`. Throws as `data::corpus::copy` does.
-void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples, std::int64_t tokens,
-                  std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
 
 /// The samples of a corpus: each has `tokens` tokens as inputs, and its labels are the next tokens. Throws `error` if
 /// `tokens` is below 1, or if the corpus is too short for one sample. `caller`: as in `data::samples`.

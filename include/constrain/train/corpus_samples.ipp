@@ -15,16 +15,6 @@ CONSTRAIN_INLINE void copy_sample(data::corpus const& corpus, std::int64_t sampl
   corpus.copy_labels(sample * tokens + 1, {labels, n});
 }
 
-CONSTRAIN_INLINE void copy_samples(data::corpus const& corpus, std::int64_t first, std::int64_t samples,
-                                   std::int64_t tokens, std::vector<std::int32_t>& inputs,
-                                   std::vector<std::int32_t>& labels) {
-  std::fill(inputs.begin(), inputs.end(), 0);
-  std::fill(labels.begin(), labels.end(), ignored_label);
-  auto const sequences = static_cast<std::int64_t>(inputs.size()) / tokens;
-  for (std::int64_t i = 0; i < sequences && first + i < samples; ++i)
-    copy_sample(corpus, first + i, tokens, inputs.data() + i * tokens, labels.data() + i * tokens);
-}
-
 } // namespace constrain
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
