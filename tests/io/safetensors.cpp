@@ -98,7 +98,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
   CHECK(refused({{"w", "F32", {3}, bytes}}) ==
         "the tensor 'w' has 8 bytes, but its dtype 'F32' and shape need 12; correct one of them");
   CHECK(refused({{"w", "F33", {2}, bytes}}) ==
-        "the tensor 'w' has the unknown dtype 'F33'; give one of the safetensors format, such as F32");
+        "the tensor 'w' has the unsupported dtype 'F33'; give another, such as F32");
   CHECK_FALSE(refused({{"w", "F32", {-2}, bytes}}).empty());
   CHECK_FALSE(refused({{"w", "F32", {INT64_MAX, INT64_MAX}, bytes}}).empty());
   CHECK(refused({{"w", "F64", {}, bytes}, {"w", "F64", {}, bytes}}) ==
@@ -206,9 +206,9 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
 
 TEST_CASE("safetensors: hostile dtypes and shapes are refused, each with its reason") {
   all_refused({
-      {with_header(with_fields("\"F31\"", "[4]", "[0,4]"), 4), "unknown dtype 'F31'"},
-      {with_header(with_fields("\"\"", "[4]", "[0,4]"), 4), "unknown dtype ''"},
-      {with_header(with_fields("\"u8\"", "[4]", "[0,4]"), 4), "unknown dtype 'u8'"},
+      {with_header(with_fields("\"F31\"", "[4]", "[0,4]"), 4), "unsupported dtype 'F31'"},
+      {with_header(with_fields("\"\"", "[4]", "[0,4]"), 4), "unsupported dtype ''"},
+      {with_header(with_fields("\"u8\"", "[4]", "[0,4]"), 4), "unsupported dtype 'u8'"},
       {with_header(with_fields("8", "[4]", "[0,4]"), 4), "where a string is needed"},
       {with_header(with_fields("\"U8\"", "4", "[0,4]"), 4), "where an array is needed"},
       {with_header(with_fields("\"U8\"", "[\"4\"]", "[0,4]"), 4), "where a number is needed"},

@@ -142,7 +142,7 @@ TEST_CASE("safetensors memory: more names than a file may have") {
 TEST_CASE("safetensors memory: as many tensors as a file may have, and a fault at the very end") {
   refuses("broken JSON", file_of(empty_tensors(most - 1, tensor("x") + "]")), "is not valid JSON");
   refuses("an unknown dtype", file_of(empty_tensors(most - 1, tensor("x", "[0,0]", "[0]", "F31"))),
-          "the unknown dtype 'F31'");
+          "the unsupported dtype 'F31'");
   refuses("a shape of other bytes", file_of(empty_tensors(most - 1, tensor("x", "[0,0]", "[1]"))), "need 1");
   refuses("one tensor too many", file_of(empty_tensors(most, tensor("x"))), "more than 131072 tensors");
   refuses("a name at both ends", file_of(empty_tensors(most - 1, tensor(name(0)))), "occurs twice");
@@ -186,7 +186,7 @@ TEST_CASE("safetensors memory: few things, each as large as the file") {
   while (extents.size() < large) extents += ",1";
   refuses("a long name", file_of("{" + tensor(letters, "[0,0]", "[1]") + "}"), "nnn...' in 'hostile'");
   refuses("a long name twice", file_of("{" + tensor(halves) + "," + tensor(halves) + "}"), "nnn...' occurs twice");
-  refuses("a long dtype", file_of("{" + tensor("x", "[0,0]", "[0]", letters) + "}"), "the unknown dtype 'nnn");
+  refuses("a long dtype", file_of("{" + tensor("x", "[0,0]", "[0]", letters) + "}"), "the unsupported dtype 'nnn");
   refuses("a long member", file_of("{\"x\":{\"" + letters + "\":0}}"), "members other than");
   refuses("a long number", file_of("{" + tensor("x", "[0,0]", "[" + std::string(large, '1') + "]") + "}"),
           "where a 64-bit integer is needed");

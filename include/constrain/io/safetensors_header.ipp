@@ -81,7 +81,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                                    safetensors_entry& entry) const {
   entry.dtype = decoded_text(cursor, cursor.string());
   if (dtype_bytes(entry.dtype) == 0)
-    throw refusal(entry.name, concat({"has the unknown dtype '", entry.dtype, "'"}),
+    throw refusal(entry.name, concat({"has the unsupported dtype '", entry.dtype, "'"}),
                   "convert the tensor to F32, F16 or BF16, or get the file again if it is damaged");
 }
 

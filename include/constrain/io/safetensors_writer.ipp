@@ -42,7 +42,7 @@ namespace detail {
     if (!needed)
       throw error({"the tensor '", t.name, "' has ",
                    dtype_bytes(t.dtype) == 0
-                       ? concat({"the unknown dtype '", t.dtype, "'; give one of the safetensors format, such as F32"})
+                       ? concat({"the unsupported dtype '", t.dtype, "'; give another, such as F32"})
                        : "a shape with a negative extent, or of more than 2^63 - 1 bytes; correct the shape"});
     if (*needed != t.bytes.size())
       throw error({"the tensor '", t.name, "' has ", counted(t.bytes.size(), "byte"), ", but its dtype '", t.dtype,
