@@ -11,8 +11,9 @@ CONSTRAIN_RULE(graph_on_cuda, (slot_of::launching const& l, slot_of::device cons
                "launch::graph: only a CUDA device captures graphs; write device::cuda<sm<90>> or launch::eager");
 CONSTRAIN_RULE(nccl_is_compiled, (slot_of::device const& d, slot_of::parallelism const& p),
                !d.is_cuda || !p.distributed || p.has_nccl,
-               "parallel: training on several CUDA devices needs NCCL, but this program is compiled without NCCL; "
-               "install libnccl-dev and link constrain::nccl, or write device::cpu");
+               "parallel: on a CUDA device, every policy but parallel::none needs NCCL, even with one process, but "
+               "this program is compiled without NCCL; install libnccl-dev and link constrain::nccl, or write "
+               "parallel::none or device::cpu");
 CONSTRAIN_RULE(undivided_layers_on_cuda, (slot_of::device const& d, slot_of::parallelism const& p),
                !d.is_cuda || p.tensor <= 1,
                "parallel::tensor: layers that are divided over ranks have no CUDA kernels yet; write parallel::ddp or "
