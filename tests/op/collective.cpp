@@ -3,6 +3,7 @@
 #include <constrain/op/collective/cpu.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
@@ -88,7 +89,7 @@ TEST_CASE("alone, a rank's shard is the full tensor") {
 namespace {
 
 /// One of two ranks, which exchanges nothing.
-struct one_of_two final : ct::communicator {
+struct one_of_two : ct::communicator {
   int number;
   explicit one_of_two(int n) : number(n) {}
   int rank() const override { return number; }
@@ -122,5 +123,45 @@ TEST_CASE("each rank keeps its shard of a full tensor, padded with zeros") {
       auto const at = rank * stored.elements() + i;
       CHECK(shard[static_cast<std::size_t>(i)] == (at < elements ? static_cast<float>(at) : 0.0f));
     }
+  }
+}
+
+namespace {
+
+/// One of two ranks with equal data. Keeps the largest offset of an exchange.
+struct one_of_two_equal final : one_of_two {
+  std::int64_t largest_offset = 0;
+  using one_of_two::one_of_two;
+  void all_to_all(std::byte const* send, std::int64_t const* offsets, std::int64_t const* lengths, std::byte* receive,
+                  std::int64_t length) override {
+    largest_offset = std::max({largest_offset, offsets[0], offsets[1]});
+    for (int rank : {0, 1}) std::copy_n(send + offsets[number], lengths[number], receive + rank * length);
+  }
+};
+
+} // namespace
+
+TEST_CASE("reduce_scatter in slices: offsets count from the slice, since communicators limit them") {
+  std::int64_t const elements = 600'001;
+  ct::shard_map const map{elements, 2};
+  std::vector<float> gradient(static_cast<std::size_t>(elements)), buffer(ct::op::exchange_elements);
+  std::iota(gradient.begin(), gradient.end(), 0.0f);
+  auto const options = ct::pack(ct::op::reduce_scatter::options{.shards = 2});
+  ct::shape const s(elements), stored(map.stored()), b(ct::op::exchange_elements);
+  REQUIRE(map.stored() > ct::op::exchange_elements); // several slices
+  for (int rank : {0, 1}) {
+    one_of_two_equal group(rank);
+    ct::step_parameters parameters;
+    parameters.data = &group;
+    parameters.zero = &group;
+    std::vector<float> shard(static_cast<std::size_t>(map.stored()), -1), expected(shard.size(), 0);
+    for (std::int64_t i = 0; i < map.length(rank); ++i)
+      expected[static_cast<std::size_t>(i)] = 2 * static_cast<float>(map.begin(rank) + i);
+    ct::kernel<ct::op::reduce_scatter, ct::cpu>::run(ct::call{options, parameters},
+                                                     ct::tensor<float const>{gradient.data(), &s, elements},
+                                                     ct::tensor<float>{shard.data(), &stored, map.stored()},
+                                                     ct::tensor<float>{buffer.data(), &b, ct::op::exchange_elements});
+    CHECK(shard == expected);
+    CHECK(group.largest_offset == map.begin(1) * std::int64_t{sizeof(float)});
   }
 }

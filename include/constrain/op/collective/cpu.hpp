@@ -68,11 +68,12 @@ template <> struct kernel<op::reduce_scatter, cpu> {
     for (std::int64_t first = 0; first < map.stored(); first += slice) {
       for (int rank = 0; rank < ranks; ++rank) {
         auto const shard_index = rank % map.shards;
-        ranges.offset[rank] = (map.begin(shard_index) + first) * static_cast<std::int64_t>(sizeof(stored));
+        ranges.offset[rank] = map.begin(shard_index) * static_cast<std::int64_t>(sizeof(stored));
         ranges.length[rank] = std::clamp<std::int64_t>(map.length(shard_index) - first, 0, slice) *
                               static_cast<std::int64_t>(sizeof(stored));
       }
-      data_group.all_to_all(reinterpret_cast<std::byte const*>(gradient.data), ranges.offset, ranges.length,
+      // The base moves with the slice, since MPI limits the offsets.
+      data_group.all_to_all(reinterpret_cast<std::byte const*>(gradient.data + first), ranges.offset, ranges.length,
                             reinterpret_cast<std::byte*>(buffer.data),
                             slice * static_cast<std::int64_t>(sizeof(stored)));
       detail::add_in_order(buffer.data, slice, ranks, std::clamp<std::int64_t>(shard_length - first, 0, slice),
