@@ -98,7 +98,7 @@ template <class trainer> std::string explanation(bool programs = false) {
     if (auto const times = detail::time_table(step, rates_of<typename trainer::policy_set::target>, tf32);
         !times.empty())
       text += concat({"\nestimated time of a step\n", times});
-    if (auto const dimensions = detail::tensor_core_dimensions(step); !dimensions.empty())
+    if (auto const dimensions = detail::tensor_core_dimensions(step, tf32); !dimensions.empty())
       text += concat({"\ndimensions that slow tensor cores down\n", dimensions});
   }
   text += "\npasses of the step\n";
