@@ -60,6 +60,13 @@ TEST_CASE("documents keep their tokens and classes") {
   CHECK(all.all_tokens() == 4);
 }
 
+TEST_CASE("a document may be repeated") {
+  data::documents all;
+  all.add(integers{1, 2, 3});
+  for (int i = 0; i < 20; ++i) all.add(all.tokens(i)); // with and without room for more tokens
+  for (int i = 0; i <= 20; ++i) CHECK(tokens_of(all, i) == integers{1, 2, 3});
+}
+
 TEST_CASE("a corpus is split where documents end") {
   auto const all = data::split_documents(data::corpus::from_bytes("one.two..last"), '.');
   REQUIRE(all.size() == 4);

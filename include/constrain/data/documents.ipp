@@ -26,7 +26,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
       prompt_.resize(old_size);
       prompt_.insert(prompt_.end(), prompt.begin(), prompt.end());
     }
-    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    // `tokens` may be part of `tokens_`, and a vector must not insert its own elements.
+    std::vector<std::int32_t> const copy(tokens.begin(), tokens.end());
+    tokens_.insert(tokens_.end(), copy.begin(), copy.end());
     begins_.push_back(tokens_.size());
     labels_.push_back(label);
   } catch (...) { // an allocation failed; shrinking does not throw
