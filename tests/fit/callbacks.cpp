@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <fstream>
 #include <functional>
@@ -292,4 +293,45 @@ TEST_CASE("an evaluation can be given up") {
   CHECK_FALSE(t.evaluate(corpus(), [&] { return ++asked == 3; }).has_value());
   CHECK(asked == 3);
   CHECK(t.evaluate(corpus(), [] { return false; })->loss == t.evaluate(corpus()).loss);
+}
+
+namespace {
+
+/// Sends a SIGINT in the last evaluation or in the last save.
+struct interrupts_the_end {
+  bool in_save = false, also_stops = false;
+
+  void on_evaluation(ct::fit_context& c) const {
+    if (!in_save) raise(c);
+  }
+  void on_save(ct::fit_context& c) const {
+    if (in_save) raise(c);
+  }
+
+private:
+  void raise(ct::fit_context& c) const {
+    std::raise(SIGINT);
+    if (also_stops) c.stop();
+  }
+};
+
+} // namespace
+
+TEST_CASE("SIGINT after the last step interrupts as well: the program around fit is to stop too") {
+  auto* const before = std::signal(SIGINT, SIG_DFL);
+  for (bool const in_save : {false, true})
+    for (bool const also_stops : {false, true}) {
+      CAPTURE(in_save);
+      CAPTURE(also_stops);
+      temporary_directory const directory;
+      trainer t;
+      auto const result = ct::fit(
+          t, corpus(),
+          {.steps = 2, .validation = &corpus(), .evaluate_every = 2, .directory = directory / "run", .log = nullptr},
+          interrupts_the_end{.in_save = in_save, .also_stops = also_stops});
+      CHECK(result.stop_reason == ct::stop_reason::interrupted);
+      CHECK(result.steps == 2);
+      CHECK(t.resume(directory / "run"));
+    }
+  std::signal(SIGINT, before);
 }

@@ -303,9 +303,10 @@ private:
            static_cast<double>(position.sample) / static_cast<double>(samples_.size());
   }
 
-  /// Ends the run before the next step; the first reason is kept.
+  /// Ends the run before the next step. The first reason is kept, but `interrupted` replaces any other: a signal tells
+  /// the caller of `fit` to stop too.
   void end_run(stop_reason reason) {
-    if (!is_done_) context_.result.stop_reason = reason;
+    if (!is_done_ || reason == stop_reason::interrupted) context_.result.stop_reason = reason;
     is_done_ = true;
   }
   /// Ends the run on all ranks if a callback or a signal on any rank asks for the end. Collective.
@@ -313,7 +314,7 @@ private:
     constexpr std::int64_t callback = 1 << 20; // above the largest possible number of interrupted ranks
     auto const requests =
         agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
-    if (requests != 0) end_run(requests >= callback ? stop_reason::by_callback : stop_reason::interrupted);
+    if (requests != 0) end_run(requests % callback != 0 ? stop_reason::interrupted : stop_reason::by_callback);
   }
 
   trainer& t_;
