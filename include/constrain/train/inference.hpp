@@ -83,9 +83,9 @@ public:
                                           *ranks_.storage_group);
     };
     auto const has_series = [&]() -> std::int64_t { return saved_series(path).steps().empty() ? 0 : 1; };
-    if (agreed_sum(world(), joint_call::pretrained, has_series) > 0)
-      resume_from(path, world(), load, rank() == 0 ? stderr : nullptr);
-    else load(path);
+    bool const loads_series = agreed_sum(world(), joint_call::pretrained, has_series) > 0;
+    // If all of its runs were removed after the listing, `load` throws.
+    if (!loads_series || !load_newest(saved_series(path), world(), load, rank() == 0 ? stderr : nullptr)) load(path);
     return result;
   }
 
