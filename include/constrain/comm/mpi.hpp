@@ -23,9 +23,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// class), and finalizes it at exit. A process that waits for other processes longer than `deadline` seconds (in the
 /// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
 /// before MPI is finalized (detected only with glibc) ends the job, unless the other processes fail or exit too within
-/// a few seconds. The collective functions of `communicator` throw `error` for an offset or length above 2^31 - 1
-/// bytes, and if MPI returns an error code (by default, MPI aborts the job instead). The destructor of a group, the
-/// result of `groups_of` or `strided_groups`, is collective over the group.
+/// a few seconds. If the program has initialized MPI itself, processes that exit with status 0 do not count. The
+/// collective functions of `communicator` throw `error` for an offset or length above 2^31 - 1 bytes, and if MPI
+/// returns an error code (by default, MPI aborts the job instead). The destructor of a group, the result of `groups_of`
+/// or `strided_groups`, is collective over the group.
 class mpi final : public communicator {
 public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be
@@ -67,8 +68,9 @@ private:
   static void prepare_end(double deadline);
 
   /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With status 0, waits for the other
-  /// processes to fail or exit, if this class has initialized MPI. With a nonzero status, ends the job unless the other
-  /// processes fail or exit too within a few seconds. Then finalizes MPI if this class has initialized it.
+  /// processes to fail or exit, if this class has initialized MPI. (If the program has, mpirun reports a process that
+  /// exits too early, and a wait would delay this until the deadline.) With a nonzero status, ends the job unless the
+  /// other processes fail or exit too within a few seconds. Then finalizes MPI if this class has initialized it.
   static void leave(int status);
 
   /// Waits for all processes to call `timed_barrier`, for at most about `seconds`; returns whether all have called it.
