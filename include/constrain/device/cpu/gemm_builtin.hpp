@@ -238,10 +238,10 @@ constexpr bool prefers_builtin_gemm(std::int64_t m, std::int64_t n, std::int64_t
 
 /// C = alpha op(A) op(B) + beta C; arguments as in `gemm` (gemm.hpp), but k must be at least 0, and leading dimensions
 /// are not checked. Packing and blocking follow K. Goto, R. van de Geijn, "Anatomy of High-Performance Matrix
-/// Multiplication", 2008. Every element of C is summed in the order of k, whatever its position, so its bits depend
-/// neither on the number of threads nor on m and n. If both operands are bf16 and `detail::multiplies_pairs` is true,
-/// vdpbf16ps multiplies them, two elements of k at a time; otherwise, 16-bit operands are converted to float. Does not
-/// allocate.
+/// Multiplication", 2008. Every element of C is summed in the order of k, whatever its position, so its bits, unless it
+/// is a NaN, depend neither on the number of threads nor on m and n. If both operands are bf16 and
+/// `detail::multiplies_pairs` is true, vdpbf16ps multiplies them, two elements of k at a time; otherwise, 16-bit
+/// operands are converted to float. Does not allocate.
 template <class a_type, class b_type, class c_type, class real = arithmetic<c_type>>
 void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m, std::int64_t n, std::int64_t k,
                   std::type_identity_t<real> alpha, a_type const* a, std::int64_t lda, b_type const* b,

@@ -71,13 +71,14 @@ private:
   vector& at(int i, int half) { return *reinterpret_cast<vector*>(element + i * width + half); }
 };
 
-/// C = alpha A B^T + beta C for A [rows, k], B [columns, k] and C [rows, columns], all in row-major order; `columns`:
-/// at least 78, so that the panels of B have 12 to 14 rows. Every element is summed in the same order as by
-/// `gemm_tile`, so its bits are the same.
+/// C = alpha A B^T + beta C for A [rows, k], B [columns, k] and C [rows, columns], all in row-major order. `rows`: at
+/// most 96; `columns`: at least 78, so that the panels of B have 12 to 14 rows. Every element is summed in the same
+/// order as by `gemm_tile`, so its bits are the same, unless it is a NaN.
 inline void gemm_few_rows(std::int64_t rows, std::int64_t columns, std::int64_t k, float alpha, float const* a,
                           std::int64_t lda, float const* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
   using blocking = gemm_blocking<float>;
   constexpr std::int64_t width = blocking::columns, depth = blocking::depth;
+  static_assert(3 * width * depth * sizeof(float) <= gemm_buffer_bytes);
   auto const panels_of_b = gemm_panel_split::evenly(columns, blocking::rows);
   auto const panels_of_a = gemm_panel_split::of_height(rows, width);
   auto* const packed_a = reinterpret_cast<float*>(gemm_buffer);
