@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,12 @@ struct bigram {
     return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 16, .width = 8}), 16);
   }
 };
+template <int sequences>
+using indexed_next = ct::task<bigram{}, looked_up_labels, ct::micro_batch{.sequences = sequences, .tokens = 4}>;
+
+constexpr char const* cannot_pad =
+    "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or labels that an "
+    "op indexes by, which cannot be ignored; use tail::carry or tail::drop";
 
 } // namespace
 
@@ -111,18 +118,28 @@ TEST_CASE("if the first labels cannot be ignored, examples are not padded, and e
   auto const e = t.evaluate(all), expected = whole.evaluate(all);
   CHECK(std::abs(e.loss - expected.loss) < 1e-12);
   CHECK(e.tokens == 3);
-  CHECK(sentence([&] { t.batches(all, tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or labels "
-        "that an op indexes by, which cannot be ignored; use tail::carry or tail::drop");
+  CHECK(sentence([&] { t.batches(all, tail::pad); }) == cannot_pad);
   for (auto const& b : t.batches(all)) {
     CHECK(t.step(b).tokens == 2);
     if (t.steps() == 3) break;
   }
 }
 
+TEST_CASE("if an op indexes by the labels, a corpus is not padded, and each sample counts once") {
+  std::vector<std::uint16_t> const tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}; // 3 samples of 4 tokens
+  auto const corpus =
+      ct::data::corpus::from_storage(nullptr, std::as_bytes(std::span(tokens)), ct::data::token_width::uint16);
+  ct::trainer<indexed_next<2>, ct::precision::fp64> t({}, {.seed = 3, .checked = true});
+  ct::trainer<indexed_next<3>, ct::precision::fp64> whole({}, {.seed = 3});
+  auto const e = t.evaluate(corpus), expected = whole.evaluate(corpus);
+  CHECK(std::abs(e.loss - expected.loss) < 1e-12);
+  CHECK(e.tokens == 12);
+  CHECK(sentence([&] { t.batches(corpus, tail::pad); }) == cannot_pad);
+}
+
 TEST_CASE("labels that an op indexes by are not shifted") {
   integers const tokens{1, 2, 3, 4, 5, 6, 7, 8};
-  ct::trainer<ct::task<bigram{}, looked_up_labels, ct::micro_batch{.sequences = 2, .tokens = 4}>> t;
+  ct::trainer<indexed_next<2>> t;
   std::string const after =
       ": ct::labels::shift ignores the last label of each sequence, but an op indexes "
       "by the label \"next\"; pass labels that are already shifted, with an integer at the end of each "

@@ -22,8 +22,8 @@ public:
   /// at `start`, if `tail::drop` would drop every sample, or, with `tail::pad`, if `samples.pads()` is false.
   batch_source(sample_set samples, std::uint64_t seed, data::position start, std::int64_t sequences, data::tail tail,
                int rank, int ranks);
-  /// Like the constructor above, for a corpus. `tokens`: tokens in a sequence. Also throws `error` if the corpus has no
-  /// sample.
+  /// Like the constructor above, for a corpus whose labels can be ignored. `tokens`: tokens in a sequence. Also throws
+  /// `error` if the corpus has no sample.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position start, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 

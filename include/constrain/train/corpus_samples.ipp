@@ -56,12 +56,12 @@ struct corpus_samples {
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(data::corpus const& corpus, std::int64_t tokens,
-                                                     std::string_view caller) {
+                                                     std::string_view caller, bool pads) {
   sample_set::words const wording{"corpus", "corpus has", "this corpus", "more text",
                                   "its samples could only predict prompt tokens or padding; give a corpus with text"};
   auto const size = data::samples(corpus.size(), tokens, caller);
   return {std::make_shared<detail::corpus_samples const>(detail::corpus_samples{corpus, tokens}),
-          {wording, size, corpus.fingerprint(), true}};
+          {wording, size, corpus.fingerprint(), pads}};
 }
 
 } // namespace constrain

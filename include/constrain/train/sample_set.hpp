@@ -35,7 +35,7 @@ public:
     words wording;                 ///< Words for errors about the data set.
     std::int64_t size = 0;         ///< Number of samples, at least 1; 0: no data set.
     std::uint64_t fingerprint = 0; ///< Hash of the content.
-    bool pads = true;              ///< Whether padded rows leave all results unchanged; always true for a corpus.
+    bool pads = true;              ///< Whether padded rows leave all results unchanged.
   };
 
   /// Refers to no data set: `size()` is 0, and `labels`, `view`, `copy` and `pad` must not be called.
@@ -59,8 +59,8 @@ public:
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }
-  /// Whether padded rows leave all results unchanged. Always true for a corpus, even if an op indexes by the labels: a
-  /// step or an evaluation with padding then throws `error`.
+  /// Whether padded rows leave all results unchanged: false if the first labels cannot be ignored, because an op
+  /// indexes by them, or if any labels are floating-point.
   bool pads() const { return facts_.pads; }
 
   /// Number of valid labels of a sample in the first array of labels.
@@ -76,7 +76,8 @@ public:
   /// Copies a sample into a row of `to`. Call `view` first. `to.epoch` determines the masks of masked examples. Throws
   /// `error` if the data cannot be read or has changed.
   void copy(std::int64_t sample, std::int64_t row, batch_buffer& to) const { copy_(data_.get(), sample, row, to); }
-  /// Fills a row of `to` with zeros, and with ignored labels where labels can be ignored. Call `view` first.
+  /// Fills a row of `to` with zeros, and with ignored labels where labels can be ignored (of a corpus, always). Call
+  /// `view` first.
   void pad(std::int64_t row, batch_buffer& to) const { pad_(data_.get(), row, to); }
 
 private:
