@@ -53,6 +53,29 @@ constexpr int key_after(int removed_key) {
 }
 static_assert(key_after(1) == 1 && key_after(7) == 1);
 
+// Each call of a rule that draws random numbers has its own key.
+struct add_noise {
+  static constexpr char const* name = "add_noise";
+  static constexpr bool guarded = true, draws_random = true;
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+struct noise {
+  struct hyper {
+    float learning_rate = 0;
+  };
+  static constexpr void update(update_rule& u) {
+    u.update_in_place<add_noise>({u.gradient(), u.scale()}, {u.parameter()});
+  }
+};
+constexpr auto noisy = update<noise>(before);
+constexpr bool keys_are_consecutive = [] {
+  int key = before.random_keys;
+  for (auto const& n : noisy.nodes)
+    if (calls(n, info_of<add_noise>) && n.random_key != ++key) return false;
+  return key == before.random_keys + 3 && noisy.random_keys == key;
+}();
+static_assert(verify(noisy).ok() && keys_are_consecutive);
+
 // Nodes that follow the micro-batches are outside of their loop.
 constexpr auto accumulated = update<optimizer::sgd>(differentiated(built<chain_task<3>>(), 4));
 static_assert(accumulated.end_of(0) == accumulated.nodes.size() - 8); // 3 squares, clip, 3 updates, and the end itself

@@ -108,6 +108,9 @@ struct builder {
   constexpr node append(op_info const& info, node n) {
     n.op = &info;
     n.called_from = called_from;
+    // Only calls that draw random numbers get a key, so that adding any other node does not change the numbers. A
+    // gradient that draws the numbers of its forward call has that call's key.
+    if (info.draws_random && n.random_key == 0) n.random_key = ++program.random_keys;
     operand_types types;
     for (auto const& input : n.inputs) types.push_back(type_of(input));
     auto const result = info.infer(types, n.attributes);
@@ -136,7 +139,6 @@ struct builder {
     node n;
     n.attributes = options;
     n.line = line;
-    if (info.draws_random) n.random_key = ++program.random_keys;
     for (auto const& input : inputs) add_input(n, input);
     for (auto const& output : outputs) n.outputs.push_back(output);
     return append(info, n);

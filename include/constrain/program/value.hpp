@@ -57,8 +57,6 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
   node n;
   n.attributes = options;
   n.line = line;
-  // Only calls that draw random numbers get a key, so that adding any other node does not change the numbers.
-  if (info.draws_random) n.random_key = ++owner.program.random_keys;
   // Only the first error is reported; appending nothing after it saves compile time.
   if (!owner.program.failure.ok()) return n;
   for (auto const& input : inputs) {
