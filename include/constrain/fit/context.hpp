@@ -36,8 +36,9 @@ public:
   /// Adds the value of a user-defined metric to the records. Only rank 0 writes records, so values on other ranks are
   /// not recorded. A value from on_start is written with the first step, a value from on_step or on_evaluation with the
   /// current step, and a value from on_save with the next step (with the current step, if the save was to `.best`). A
-  /// value from on_end, or for a step that does not run, is written only to summary.json. A second value of a metric
-  /// for the same step replaces the first. Throws `error` if the name is empty, is not UTF-8 or has a NUL byte.
+  /// value from on_end, or for a step that does not run, is written only to summary.json (nowhere if the call to `fit`
+  /// takes no step). A second value of a metric for the same step replaces the first. Throws `error` if the name is
+  /// empty, is not UTF-8 or has a NUL byte.
   void metric(std::string_view name, double value) {
     bool const has_nul = name.find('\0') != name.npos; // the event file would end the name there
     if (name.empty() || has_nul || io::find_invalid_utf8(name) != name.size())

@@ -273,13 +273,14 @@ private:
   }
 
   /// Loads the best weights with `.load_best`, completes the result, calls the callback for the end, writes
-  /// summary.json and report.html, and prints the last line of the log.
+  /// summary.json and report.html, unless this call took no step, and prints the last line of the log.
   [[gnu::noinline, gnu::cold]] void end() {
     if (options_.load_best && found_by_all(t_.world(), options_.best)) t_.load_pretrained(options_.best);
     context_.result.steps = t_.steps();
     context_.result.seconds = since_start_.seconds();
     call(callbacks_.end);
-    if (records_) write_summary();
+    // Without a step, the result would replace the loss and the rates of the run's last step with 0.
+    if (records_ && context_.result.steps.count() > first_step_) write_summary();
     lines_.line("%s", ending(facts_of(t_), context_.result, options_.directory).c_str());
   }
 
