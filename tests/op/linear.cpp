@@ -22,6 +22,9 @@ constexpr auto bias_gradient = ct::info_of<ct::op::linear_bias_gradient>;
 static_assert(forward.infer(types({x_type, weight_type}), {}).outputs[0] == y_type);
 static_assert(forward.infer(types({f32(shape(3, 12)), weight_type, f32(shape(7))}), {}).outputs[0] == f32(shape(3, 7)));
 static_assert(refuses<ct::op::widths_differ>(forward.infer(types({x_type, f32(shape(7, 11))}), {}), 11, 12));
+constexpr auto infer_with_bias(shape bias) { return forward.infer(types({x_type, weight_type, f32(bias)}), {}); }
+static_assert(refuses<ct::op::widths_differ>(infer_with_bias(shape(12)), 7, 12));
+static_assert(refuses<ct::op::ranks_differ>(infer_with_bias(shape(1, 7)), 1, 2));
 static_assert(refuses<ct::op::linear::input_is_a_scalar>(forward.infer(types({f32(shape{}), weight_type}), {}), 1, 0));
 static_assert(input_gradient.infer(types({y_type, weight_type}), {}).outputs[0] == x_type);
 static_assert(weight_gradient.infer(types({y_type, x_type}), {}).outputs[0] == weight_type);

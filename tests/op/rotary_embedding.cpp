@@ -33,13 +33,17 @@ static_assert(out_of_range<{.head_width = 8, .theta = std::numeric_limits<double
 static_assert(refuses<ct::op::integers_instead_of_floats>(
     table_rule.infer(types({i32(shape(2, 5, 1))}), ct::pack(ct::rotary_options{.head_width = 8})), 0, 0));
 
-constexpr auto infer(shape x, shape table) { return rule.infer(types({f32(x), f32(table)}), {}); }
+constexpr auto infer(shape x, shape table, int head_width) {
+  return rule.infer(types({f32(x), f32(table)}), ct::pack(ct::op::rotary_embedding::options{.head_width = head_width}));
+}
+constexpr auto infer(shape x, shape table) { return infer(x, table, static_cast<int>(table.features())); }
 static_assert(infer(shape(2, 5, 24), shape(5, 8)).outputs[0] == x_type);
 static_assert(infer(shape(2, 5, 24), shape(7, 8)).outputs[0] == x_type);
 static_assert(refuses<ct::op::rotary_embedding::table_is_too_short>(infer(shape(2, 5, 24), shape(4, 8)), 4, 5));
 static_assert(refuses<ct::op::rotary_embedding::heads_do_not_fit_the_table>(infer(shape(2, 5, 20), shape(5, 8)), 8,
                                                                             20));
 static_assert(refuses<ct::op::rotary_embedding::table_width_is_odd>(infer(shape(2, 5, 25), shape(5, 5)), 0, 5));
+static_assert(refuses<ct::op::widths_differ>(infer(shape(2, 5, 24), shape(5, 8), 4), 8, 4));
 constexpr auto infer_at(ct::operand_type positions) {
   return rule.infer(types({f32(shape(2, 5, 24)), f32(shape(4, 8)), positions}),
                     ct::pack(ct::op::rotary_embedding::options{.head_width = 8}));

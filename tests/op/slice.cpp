@@ -18,6 +18,7 @@ static_assert(rule::infer(types({i32(shape(2, 5))}), {.dimension = 1, .begin = 0
 static_assert(refuses<rule::no_such_dimension>(rule::infer(types({x_type}), {.dimension = 3}), 3, 3));
 static_assert(refuses<rule::no_such_dimension>(rule::infer(types({x_type}), {.dimension = -1}), 3, -1));
 static_assert(refuses<rule::slice_is_empty>(rule::infer(types({x_type}), {.dimension = 1, .extent = 0}), 1, 0));
+static_assert(refuses<rule::slice_is_empty>(rule::infer(types({x_type}), {.dimension = 1, .iterations = 0}), 1, 0));
 static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}), {.dimension = 1, .begin = -1}), 5, -1));
 static_assert(refuses<rule::slice_is_out_of_range>(rule::infer(types({x_type}),
                                                                {.dimension = 1, .begin = 3, .extent = 3}),

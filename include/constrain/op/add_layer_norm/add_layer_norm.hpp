@@ -18,7 +18,7 @@ struct add_layer_norm {
     if (sum.reason != why::nothing) return sum;
     operand_types norm_in;
     norm_in.push_back(sum.outputs[0]);
-    norm_in.push_back(in[2]);
+    norm_in.push_back(in[2]), norm_in.push_back(in[3]);
     auto const norm = layer_norm::infer(norm_in, o);
     if (norm.reason != why::nothing) return norm;
     auto result = sum;

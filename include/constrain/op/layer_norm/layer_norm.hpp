@@ -49,6 +49,7 @@ struct layer_norm {
     if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
+    if (auto const refusal = needs_one_shape(in[1], in[2]); refusal.reason != why::nothing) return refusal;
     if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);
     auto const rows = shape(in[0].shape.rows());
     auto const statistic = accumulator_of(in[0].type);

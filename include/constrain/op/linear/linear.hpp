@@ -80,7 +80,11 @@ struct linear {
     if (in[1].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[1].shape.rank);
     if (in[0].shape.features() != in[1].shape.features())
       return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
-    return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));
+    auto const features = in[1].shape.extent[0];
+    if (in.size() > 2)
+      if (auto const refusal = needs_one_shape({in[2].type, shape(features)}, in[2]); refusal.reason != why::nothing)
+        return refusal;
+    return inferred::one(in[0].type, in[0].shape.with_features(features));
   }
   static constexpr cost cost_of(operand_types const& in, operand_types const& out) {
     auto result = cost_by_operands(in, out);

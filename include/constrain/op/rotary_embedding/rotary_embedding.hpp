@@ -106,13 +106,14 @@ struct rotary_embedding {
                           "model's input as {.name = \"positions\"} and pass it");
   };
 
-  static constexpr inferred infer(operand_types const& in, options const&) {
+  static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const refusal = needs_reals(in, 2); refusal.reason != why::nothing) return refusal;
     auto const& x = in[0].shape;
     auto const& table = in[1].shape;
     if (x.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, x.rank);
     if (table.rank != 2) return inferred::failure<table_is_not_a_matrix>(2, table.rank);
     if (table.features() % 2 != 0) return inferred::failure<table_width_is_odd>(0, table.features());
+    if (o.head_width != table.features()) return inferred::failure<widths_differ>(table.features(), o.head_width);
     if (x.features() % table.features() != 0)
       return inferred::failure<heads_do_not_fit_the_table>(table.features(), x.features());
     if (in.size() > 2) {

@@ -55,16 +55,17 @@ struct slice {
                           "`expected`; choose a `begin` of at least 0 and a sum of `begin` and `extent` of at most "
                           "`expected`");
   };
-  /// Refused: an extent below 1. `got`: the extent.
+  /// Refused: an extent or a number of iterations below 1. `got`: the smaller of the two.
   template <diagnosis d> struct slice_is_empty {
-    static_assert(d.ok(), "ct::slice: the extent is `got`, but must be at least `expected`");
+    static_assert(d.ok(), "ct::slice: the extent or .iterations is `got`, but must be at least `expected`");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     auto s = in[0].shape;
     if (o.dimension < 0 || o.dimension >= s.rank) return inferred::failure<no_such_dimension>(s.rank, o.dimension);
     auto const full_extent = s.extent[o.dimension];
-    if (o.extent < 1) return inferred::failure<slice_is_empty>(1, o.extent);
+    auto const least = o.extent < o.iterations ? o.extent : o.iterations;
+    if (least < 1) return inferred::failure<slice_is_empty>(1, least);
     if (o.begin < 0) return inferred::failure<slice_is_out_of_range>(full_extent, o.begin);
     if (o.begin > full_extent || o.extent > (full_extent - o.begin) / o.iterations) {
       constexpr auto maximum = std::numeric_limits<std::int64_t>::max();
