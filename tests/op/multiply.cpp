@@ -1,6 +1,8 @@
 #include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
 
+#include <cmath>
+
 namespace ct = constrain;
 using namespace constrain::test;
 using ct::shape;
@@ -23,13 +25,35 @@ struct model {
     return ct::linear(ct::multiply(y, y) + up, w * v);
   }
 };
+using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+
+/// The gradient of `parameter` in the first step.
+template <class precision> std::vector<float> gradient_of(char const* parameter) {
+  ct::trainer<task, precision> t({}, {.seed = 3});
+  std::vector<std::int32_t> const inputs{0, 1, 2, 3, 3, 2, 1, 0}, labels{1, 2, 3, 0, 0, 3, 2, 1};
+  t.step(t.batch(inputs, labels));
+  std::vector<float> values(20);
+  t.gradient(parameter).copy_to(std::span(values));
+  return values;
+}
 
 } // namespace
 
 TEST_CASE("multiply: gradients") {
-  using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
   check_gradients<task>();
   check_gradients<task, ct::accumulate<2>>();
+}
+
+TEST_CASE("multiply: a product of two parameters as a weight, in mixed precision") {
+  for (auto const* parameter : {"v", "w"}) {
+    auto const expected = gradient_of<ct::precision::fp32>(parameter);
+    auto const rounded = gradient_of<ct::precision::bf16>(parameter);
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      difference += std::pow(rounded[i] - expected[i], 2), norm += std::pow(expected[i], 2);
+    CHECK(norm > 0);
+    CHECK(std::sqrt(difference / norm) < 0.03);
+  }
 }
 
 TEST_CASE_TEMPLATE("multiply: also over its own operand", real, float, double) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/cast/cast.hpp"
 #include "constrain/op/refusals.hpp"
 #include "constrain/program/backward.hpp"
 
@@ -20,8 +21,14 @@ struct multiply {
     return inferred::one(in[0].type, in[0].shape);
   }
   static constexpr void gradient(backward& b) {
-    b.emit<multiply>({b.gradient(), b.input(1)}, {0});
-    b.emit<multiply>({b.gradient(), b.input(0)}, {1});
+    auto const dy = b.gradient();
+    // The gradient of a matmul's weight is fp32, even if the weight is a product of values in 16 bits.
+    auto const factor = [&](int i) {
+      return b.input(i).type() == dy.type() ? b.input(i)
+                                            : constrain::emit<cast>({b.input(i)}, {.to = dy.type()}, b.line());
+    };
+    b.emit<multiply>({dy, factor(1)}, {0});
+    b.emit<multiply>({dy, factor(0)}, {1});
   }
 };
 
