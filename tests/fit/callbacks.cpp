@@ -335,3 +335,20 @@ TEST_CASE("SIGINT after the last step interrupts as well: the program around fit
     }
   std::signal(SIGINT, before);
 }
+
+TEST_CASE("calls that take no step leave the summary and the report of a run as they are") {
+  temporary_directory const directory;
+  ct::fit_options options{.steps = 2, .log = nullptr, .records = directory / "records"};
+  trainer t;
+  ct::fit(t, corpus(), options);
+  auto const summary = ct::test::read_file(directory / "records/summary.json");
+  auto const report = ct::test::read_file(directory / "records/report.html");
+  ct::fit(t, corpus(), options); // the run is complete
+  options.steps = 4;
+  struct {
+    void on_start(ct::fit_context& c) { c.stop(); }
+  } at_once;
+  ct::fit(t, corpus(), options, at_once);
+  CHECK(ct::test::read_file(directory / "records/summary.json") == summary);
+  CHECK(ct::test::read_file(directory / "records/report.html") == report);
+}
