@@ -72,14 +72,15 @@ public:
 
   struct parts;
   /// Splits off the end: `validation` has the last floor(validation_fraction x size) tokens. Either part may be empty.
-  /// Reads all tokens. Throws `error` unless 0 <= `validation_fraction` <= 1, and if the corpus's file cannot be read
-  /// or has changed.
+  /// Reads all tokens. Throws `error` unless 0 <= `validation_fraction` <= 1. Also throws `error` if the corpus's file
+  /// cannot be read, or if the corpus detects that its file has changed since the corpus was made.
   parts split(double validation_fraction) const;
   /// Splits at random. The corpus is cut into blocks of `block` tokens (the last may be shorter); `validation` has
   /// floor(validation_fraction x number of blocks) randomly drawn blocks. Both parts keep the order of the corpus;
   /// either may be empty. The same seed gives the same parts on every machine. If all texts have the same length, make
   /// `block` a multiple of that length, so that no text is cut. Reads all tokens. Throws `error` unless 0 <=
-  /// `validation_fraction` <= 1 and `block` >= 1, and if the corpus's file cannot be read or has changed.
+  /// `validation_fraction` <= 1 and `block` >= 1. Also throws `error` if the corpus's file cannot be read, or if the
+  /// corpus detects that its file has changed since the corpus was made.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
 
 private:

@@ -73,19 +73,21 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
 
 /// Appends a call to `op` with these options and returns the call's first output. In a refused program, returns the
 /// first input if the call has no output. There must be at least one input. Operations such as ct::gelu are built from
-/// `emit`. `line` is the source line where the model calls the operation.
+/// `emit`. `line` is the source line where the model calls the operation. Refused: inputs of two programs, more inputs
+/// than a node can have, inputs computed in a loop that does not enclose the call, and inputs that the shape rule of
+/// `op` refuses.
 ///
 ///     emit<op::attention>({q, k, v}, {.heads = 12}, line)
 template <class op>
 constexpr value emit(std::initializer_list<value> inputs, options_of<op> const& options = {},
                      int line = __builtin_LINE()) {
   auto const n = detail::emit_node(info_of<op>, inputs, pack(options), line);
-  // A refused call has no output; the first input replaces the output until the refusal is reported.
+  // A refused call may have no output; the first input then replaces it until the refusal is reported.
   return n.outputs.empty() ? *inputs.begin() : value{inputs.begin()->owner(), n.outputs[0]};
 }
 
 /// Appends a call to `op` and returns all outputs of the call, in the order of the op's shape rule. In a refused
-/// program, may return none. There must be at least one input.
+/// program, may return none. There must be at least one input. Refused inputs and `line`: as in `emit`.
 template <class op>
 constexpr fixed_vector<value, node::maximum_outputs> emit_all(std::initializer_list<value> inputs,
                                                               options_of<op> const& options = {},

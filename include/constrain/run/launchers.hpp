@@ -48,7 +48,7 @@ concept takes_operands = requires(call_of<op> const& c, operands... o) {
 };
 
 /// The compile-time error for a call without a kernel. Compilers print the op, the device, the types of the operands,
-/// and the diagnosis, which has the source line of the call in the model. (clang prints a `why` only where the `why` is
+/// and the diagnosis, with the source line in the model if it is known. (clang prints a `why` only where the `why` is
 /// itself a template argument.)
 template <class op, class device, class... operands> struct kernel_exists {
   template <why, diagnosis d> struct refused {
@@ -221,7 +221,8 @@ template <class planned_entry, class device, int missing> constexpr auto error_t
 
 } // namespace detail
 
-/// The compile-time error for a plan with missing kernels: it reports the first call that lacks a kernel.
+/// The compile-time error for a plan with missing kernels: it reports the first call that lacks a kernel, in the plan
+/// `before` if that plan lacks kernels too, otherwise in this plan.
 template <class planned_entry, class device, int missing = detail::missing_step<planned_entry, device>>
 struct plan_has_kernels {
   using error = typename decltype(detail::error_to_report<planned_entry, device, missing>())::type;

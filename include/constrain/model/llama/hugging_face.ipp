@@ -45,8 +45,8 @@ namespace detail {
     auto const x = configuration.value(name);
     json.member(name, x ? x->boolean() : false);
   }
-  // A Mistral is a Llama with a sliding window. A Mistral's window always counts; other models use theirs only if
-  // use_sliding_window is true.
+  // A Mistral is a Llama that may have a sliding window. A Mistral's window always counts; other models use theirs only
+  // if use_sliding_window is true.
   auto const model = configuration.value("model_type");
   bool const is_mistral = model && model->string() == "mistral";
   if (model) json.member("model_type", is_mistral ? "llama" : model->string());
