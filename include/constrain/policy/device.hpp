@@ -48,7 +48,7 @@ struct device {
 
 namespace constrain::inline CONSTRAIN_VARIANT::device {
 
-/// The CPU of the host. Kernels run on the threads of OpenMP or, without OpenMP, on one thread.
+/// The CPU of the host. The library's own kernels run on the threads of OpenMP or, without OpenMP, on one thread.
 struct cpu {
   using slot = slot_of::device;
   using target = constrain::cpu;

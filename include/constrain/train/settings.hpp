@@ -5,7 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` if `.dropout` is not 0 and the program has no dropout.
+/// Throws `error` if `.dropout` is not 0 and the model does not call ct::dropout. `list`: the table of the trainer or
+/// the inference object.
 void check_settings(parameter_list const& list, run_options const& run);
 
 /// Sets the settings `dropout`, `clip_norm` and `loss_scale` to their initial values, which the run options specify.
