@@ -195,8 +195,8 @@ private:
 /// the input of every k-th iteration, where k is `checkpointing.segment_length(iterations)`, and the backward pass
 /// recomputes the other activations of the repeat. The number of iterations need not be a multiple of k. With
 /// checkpoint::keep, the backward pass recomputes the results that it needs of all droppable nodes (rematerialize.hpp),
-/// except calls to the ops in `checkpointing.kept`; with checkpoint::budget, only of the nodes in `dropped`. The weights
-/// after training are the same with every checkpointing policy, bit for bit.
+/// except calls to the ops in `checkpointing.kept`; with checkpoint::budget, only of the nodes in `dropped`. The
+/// weights after training are the same with every checkpointing policy, bit for bit.
 constexpr program recompute(program const& p, slot_of::checkpointing const& checkpointing,
                             node_set const& dropped = {}) {
   if (checkpointing.has_limit) return dropped == node_set{} ? p : rematerialize(p, dropped);
