@@ -115,7 +115,7 @@ struct op_info : op_label {
   bool only_in_training = false;               // outside training, readers of output 0 read input 0 (dropout)
   bool has_in_evaluation = false;              // whether `in_evaluation` is set
   op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one outside training
-  bool draws_random = false;                   // each call that a model or a pass makes gets its own random key
+  bool draws_random = false;                   // each call gets its own random key, or the one of its forward call
   bool promotes_types = false;                 // in mixed precision, inputs of different types are cast to the widest
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 
