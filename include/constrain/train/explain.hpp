@@ -33,7 +33,7 @@ namespace detail {
   return false;
 }
 
-/// The distinct dtypes of the optimizer states, in the order of the states, such as "u8, f32"; "none" for an optimizer
+/// The distinct dtypes of the optimizer states, in the order of the states, such as "f32, u8"; "none" for an optimizer
 /// without states.
 [[gnu::noinline, gnu::cold]] inline std::string state_types(parameter_list const& list) {
   std::string text;
