@@ -2,23 +2,10 @@
 
 #include "cuda/plan_is_used.hpp"
 
-#include <string>
-
 namespace ct = constrain;
 using namespace constrain::test;
 
 TEST_CASE("planned bytes are the bytes that are touched") {
   plan_is_used<small>();
   plan_is_used<small, ct::accumulate<3>, ct::checkpoint::every<2>>();
-}
-
-TEST_CASE("explain names the dimensions that slow tensor cores down") {
-  std::string const title = "dimensions that slow tensor cores down\n";
-  auto const in_16_bits = ct::explanation<ct::trainer<small, ct::precision::bf16, device_policy>>();
-  CHECK(in_16_bits.find(title) != std::string::npos);
-  CHECK(in_16_bits.find("is not a multiple of 8 (next: ") != std::string::npos);
-  auto const in_tf32 = ct::explanation<ct::trainer<small, ct::precision::tf32, device_policy>>();
-  CHECK(in_tf32.find(title) != std::string::npos);
-  CHECK(in_tf32.find("is not a multiple of 4 (next: ") != std::string::npos);
-  CHECK(ct::explanation<ct::trainer<small, device_policy>>().find(title) == std::string::npos);
 }
