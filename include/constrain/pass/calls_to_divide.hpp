@@ -81,7 +81,7 @@ private:
   /// How a value is divided along its innermost dimension: each rank has a range of every part.
   struct value_division {
     part_list parts;            // of the full value, in this dimension; empty: the value is not divided
-    std::uint64_t begin_mask{}; // bit k: the value depends on the call with `begin_index_` k
+    std::uint64_t begin_mask{}; // bit k: the value is divided because of the call with `begin_index_` k
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
@@ -197,7 +197,7 @@ private:
   }
 
   /// Whether node i can work on one rank's ranges. If so, records how. Node i must read a divided value. `begin_mask`:
-  /// the calls on which its inputs depend, as in `value_division`.
+  /// the calls because of which its inputs are divided, as in `value_division`.
   constexpr bool try_divide(int i, std::uint64_t begin_mask) {
     auto const& n = p_.nodes[i];
     auto const& rule = rule_of(i);

@@ -227,7 +227,8 @@ constexpr void for_each_time(program const& p, device_rates const& rates, bool t
 
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
 /// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus the time of a
-/// launch. `tf32`: whether GEMMs round fp32 operands to TF32. Returns infinity if a rate that the estimate needs is 0
+/// launch. A call that exchanges data between ranks counts only the bytes that it reads and writes in this rank's
+/// memory. `tf32`: whether GEMMs round fp32 operands to TF32. Returns infinity if a rate that the estimate needs is 0
 /// (unknown) or out of range.
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   if (!detail::has_rates(p, rates, tf32)) return std::numeric_limits<double>::infinity();

@@ -336,9 +336,9 @@ constexpr program partitioning::run() {
 /// If `parallelism.distributed`, applies `use_divided_forms` (tensor parallelism), then, unless all ranks train on the
 /// same data, data parallelism. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
-/// and a gradient is reduce-scattered after the body that computes it (stage 1: after all micro-batches). Element-wise
-/// updates work on shards. A step all-reduces the loss. Sums add in rank order, except sums of gradients on CUDA
-/// devices with reduce::fast. Refused: calls whose operands the ranks cannot exchange, or that use an incomplete sum.
+/// and a gradient is reduce-scattered after its last contribution in a loop body (stage 1: in the step). Element-wise
+/// updates work on shards. A step all-reduces the loss. Sums add in rank order, unless on CUDA with reduce::fast.
+/// Refused: operands that ranks cannot exchange or pair, uses of incomplete sums, over 128 gathers or contributions.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return parallelism.same_data ? p : detail::partitioning(p, parallelism).run();

@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-// Only compilers for x86 have these builtins.
+// Only compilers for x86 know these names.
 #if defined(__x86_64__) && defined(__GNUC__)
 /// Whether this is an AMD processor.
 inline bool is_amd() { return __builtin_cpu_is("amd"); }

@@ -25,7 +25,7 @@ struct gelu {
 };
 
 /// The tanh approximation of gelu: x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016).
-/// The code computes x sigmoid(2u), which is mathematically equal and loses no digits near tanh(u) = -1.
+/// The code computes x sigmoid(2u), which is mathematically equal and avoids the cancellation near tanh(u) = -1.
 struct gelu_tanh {
   static constexpr bool derivative_uses_output = false;
 
