@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Throws `error` for a validation set without data, and for names that are empty, equal, not UTF-8 or have a NUL byte.
+/// Throws `error` for a set without data, and for a name that is empty, used twice or not UTF-8, or has a NUL byte.
 [[gnu::cold]] CONSTRAIN_INLINE void check_further_validation(std::vector<named_validation> const& sets) {
   for (std::size_t i = 0; i < sets.size(); ++i) {
     auto const& name = sets[i].name;

@@ -41,7 +41,7 @@ inline constexpr bool takes_any_count = takes_count_in<type, std::make_integer_s
 ///
 /// The model's fields are its configuration. They are public, so that a model can be a template argument. Optional:
 ///
-///     int context; // maximum number of tokens of a sequence, and the default of `micro_batch::tokens`
+///     int context; // maximum tokens of a sequence or, if packed, of a document; default of `micro_batch::tokens`
 ///
 /// A model whose inputs are not just one array of tokens lists them in a member `inputs`: at most `maximum_ports`, in
 /// the order of the function's parameters. If the list depends on the fields, the function `inputs` returns it.

@@ -27,8 +27,8 @@ template <class type> concept has_update = requires(float weight, typename type:
 /// If `hyper` has a field `learning_rate`, the trainer multiplies it by the factors from the schedule and from
 /// `scale_learning_rate`. If `hyper` has a field `weight_decay`, the field is 0 for parameters that do not decay
 /// (program/role.hpp). The argument `gradient` of `update` is already clipped and without the loss scale. An optimizer
-/// that wraps another optimizer has a member type `base`, the wrapped optimizer. If the wrapper's `hyper` has a field
-/// `base` of the wrapped optimizer's type `hyper`, the trainer treats the fields of `base` in the same way. Optional
+/// that wraps another optimizer has a member type `base`, the wrapped optimizer. The wrapper's `hyper` is the wrapped
+/// optimizer's `hyper`, or has a field `base` of this type, whose fields the trainer treats in the same way. Optional
 /// members:
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name

@@ -31,7 +31,8 @@ template <class optimizer> constexpr bool state_type_fits() {
   else return true;
 }
 
-/// Whether the optimizer has from 1 to 99 Newton-Schulz steps (muon), or has none.
+/// Whether the optimizer's number of Newton-Schulz steps (muon) is from 1 to 99. True for an optimizer without the
+/// member `newton_schulz_steps`.
 template <class optimizer> constexpr bool steps_fit() {
   if constexpr (requires { optimizer::newton_schulz_steps; })
     return optimizer::newton_schulz_steps >= 1 && optimizer::newton_schulz_steps <= 99;
