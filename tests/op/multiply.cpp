@@ -1,7 +1,7 @@
 #include "check_gradients.hpp"
+#include "first_gradient.hpp"
 #include "op/call_kernel.hpp"
-
-#include <cmath>
+#include "relative_error.hpp"
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -43,27 +43,6 @@ struct layers {
 };
 using task_of_layers = ct::task<layers{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 4}>;
 
-/// The gradient of `parameter` in the first step.
-template <class task, class... policies> std::vector<float> gradient_of(char const* parameter) {
-  ct::trainer<task, policies...> t({}, {.seed = 3});
-  std::vector<std::int32_t> const inputs{0, 1, 2, 3, 3, 2, 1, 0}, labels{1, 2, 3, 0, 0, 3, 2, 1};
-  t.step(t.batch(inputs, labels));
-  auto const gradient = t.gradient(parameter);
-  std::vector<float> values(static_cast<std::size_t>(gradient.size()));
-  gradient.copy_to(std::span(values));
-  return values;
-}
-
-/// |x - expected| / |expected|
-double difference(std::vector<float> const& x, std::vector<float> const& expected) {
-  REQUIRE(x.size() == expected.size());
-  double squares = 0, norm = 0;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    squares += std::pow(x[i] - expected[i], 2), norm += std::pow(expected[i], 2);
-  REQUIRE(norm > 0);
-  return std::sqrt(squares / norm);
-}
-
 } // namespace
 
 TEST_CASE("multiply: gradients") {
@@ -73,11 +52,11 @@ TEST_CASE("multiply: gradients") {
 
 TEST_CASE("multiply: a product of two parameters as a weight, in mixed precision") {
   for (auto const* parameter : {"v", "w"})
-    CHECK(difference(gradient_of<task, ct::precision::bf16>(parameter), gradient_of<task>(parameter)) < 0.03);
+    CHECK(relative_error(first_gradient<task, ct::precision::bf16>(parameter), first_gradient<task>(parameter)) < 0.03);
   using ct::accumulate;
   for (auto const* parameter : {"layer.v", "layer.w"})
-    CHECK(difference(gradient_of<task_of_layers, accumulate<2>, ct::precision::bf16>(parameter),
-                     gradient_of<task_of_layers, accumulate<2>>(parameter)) < 0.03);
+    CHECK(relative_error(first_gradient<task_of_layers, accumulate<2>, ct::precision::bf16>(parameter),
+                         first_gradient<task_of_layers, accumulate<2>>(parameter)) < 0.03);
 }
 
 TEST_CASE_TEMPLATE("multiply: also over its own operand", real, float, double) {

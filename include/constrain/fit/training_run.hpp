@@ -83,7 +83,8 @@ private:
     return samples;
   }
 
-  /// Checks that all outputs can be written, and opens the records. Called only on rank 0.
+  /// Checks that all outputs can be written, and opens the records, unless the run is already complete. Called only on
+  /// rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
@@ -92,7 +93,7 @@ private:
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
-    if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
+    if (!options_.records.empty() && !is_done_) records_.emplace(options_.records, first_step_);
   }
 
   /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls the callback for the start.
@@ -279,6 +280,7 @@ private:
     context_.result.steps = t_.steps();
     context_.result.seconds = since_start_.seconds();
     call(callbacks_.end);
+    end_if_requested(); // a signal since the last step is reported, too
     // Without a step, the result would replace the loss and the rates of the run's last step with 0.
     if (records_ && context_.result.steps.count() > first_step_) write_summary();
     lines_.line("%s", ending(facts_of(t_), context_.result, options_.directory).c_str());

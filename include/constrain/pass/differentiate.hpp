@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/op/add/add.hpp"
+#include "constrain/op/cast/cast.hpp"
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/refusals.hpp"
@@ -148,9 +149,23 @@ private:
     return gradient_[key(r)];
   }
 
+  /// The gradient `g` in the type `type`.
+  constexpr ref in_type(ref g, dtype type, int line) {
+    return out_.type_of(g).type == type ? g : out_.call<op::cast>({g}, {}, {.to = type}, line).outputs[0];
+  }
+
   /// Appends a node that copies the gradient `from` into `to`, or adds it if `to` is an accumulating buffer that is
   /// already written.
-  constexpr void copy_gradient(ref from, ref to, int line) { out_.call<op::copy>({from}, {to}, {}, line); }
+  constexpr void copy_gradient(ref from, ref to, int line) {
+    out_.call<op::copy>({in_type(from, out_.type_of(to).type, line)}, {to}, {}, line);
+  }
+
+  /// The sum of two gradients, in the wider of their types.
+  constexpr ref sum_of(ref a, ref b, int line) {
+    auto const type = out_.type_of(a).type, other_type = out_.type_of(b).type;
+    auto const wider = size_of(type) < size_of(other_type) ? other_type : type;
+    return add(value{out_, in_type(a, wider, line)}, value{out_, in_type(b, wider, line)}, line).where();
+  }
 
   /// Adds `g` to the gradient of `to`, or makes `g` the gradient if there is none yet. Refused: a `g` whose shape
   /// differs from the shape of `to`.
@@ -163,7 +178,7 @@ private:
       copy_gradient(g, buffer, line);
       is_written_[key(to)] = true;
     } else if (ref& sum = gradient_[key(to)]) {
-      sum = add(value{out_, sum}, value{out_, g}, line).where();
+      sum = sum_of(sum, g, line);
     } else {
       sum = g;
     }
@@ -204,7 +219,8 @@ private:
       return;
     }
     out_.called_from = n.called_from;
-    rule.set_gradient(g);
+    // The gradient of a matrix in a GEMM is fp32, even if the matrix was computed in 16 bits.
+    rule.set_gradient(n.op->any_gradient_type ? g : in_type(g, out_.type_of(n.outputs[0]).type, n.line));
     n.op->gradient(rule);
     for (auto const& c : rule.contributions()) contribute(n.inputs[c.input], c.gradient.where(), n.line);
     out_.called_from = 0;

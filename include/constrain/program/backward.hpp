@@ -40,7 +40,8 @@ public:
   template <class op> constexpr options_of<op> options() const { return unpack<options_of<op>>(forward_.attributes); }
   constexpr int line() const { return forward_.line; }
 
-  /// The gradient of output 0, with its shape. Other outputs (saved statistics, scratch) have no gradient.
+  /// The gradient of output 0, with its shape and, unless the op has `any_gradient_type`, with its type. Other outputs
+  /// (saved statistics, scratch) have no gradient.
   constexpr value gradient() const { return {out_, gradient_}; }
   /// Whether input i is a trained parameter or depends on one, so that its gradient is needed.
   constexpr bool needs(int i) const { return needs_[i]; }
@@ -56,9 +57,9 @@ public:
   /// Appends a call to `op` with these options, and adds the call's output j to the gradient of input `targets[j]`; -1:
   /// output j is not a gradient. There must not be more targets than outputs. Outputs after the last target are not
   /// gradients either. The call is appended even if no input in `targets` needs its gradient. If the gradient of input
-  /// `targets[j]` is an accumulating buffer (of a parameter, or of a value from outside a loop) and the op can
-  /// accumulate into output j, the kernel accumulates directly into the buffer. Refused: more inputs than a node can
-  /// have, inputs that the shape rule of `op` refuses, and what `add` refuses.
+  /// `targets[j]` is an accumulating buffer (of a parameter, or of a value from outside a loop) with the type of output
+  /// j, and the op can accumulate into output j, the kernel accumulates directly into the buffer. Refused: more inputs
+  /// than a node can have, inputs that the shape rule of `op` refuses, and what `add` refuses.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {
@@ -78,19 +79,28 @@ public:
   constexpr auto const& contributions() const { return contributions_; }
 
 private:
+  /// Whether `buffer` has the type of output j. True if there is no such output, because the call is refused.
+  constexpr bool has_type(ref buffer, inferred const& result, int j) const {
+    return j >= result.outputs.size() || result.outputs[j].type == out_.type_of(buffer).type;
+  }
+
   constexpr void emit_node(op_info const& info, std::initializer_list<value> inputs, std::initializer_list<int> targets,
                            attributes const& options) {
     node n;
     n.attributes = options;
     n.line = forward_.line;
     n.random_key = forward_.random_key;
-    for (auto const& input : inputs)
+    operand_types types;
+    for (auto const& input : inputs) {
       if (!n.inputs.push_back(input.where()))
         out_.program.fail(
             {why::too_many_operands, n.line, forward_.called_from, node::maximum_inputs, node::maximum_inputs + 1});
+      types.push_back(out_.type_of(input.where()));
+    }
     int j = 0;
     for (int target : targets) {
-      bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0;
+      bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0 &&
+                          has_type(buffer_[target], info.infer(types, options), j);
       n.outputs.push_back(direct ? buffer_[target] : ref{});
       if (direct) *is_written_[target] = true;
       ++j;

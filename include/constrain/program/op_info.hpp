@@ -117,6 +117,7 @@ struct op_info : op_label {
   op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one outside training
   bool draws_random = false;                   // each call gets its own random key, or the one of its forward call
   bool promotes_types = false;                 // in mixed precision, inputs of different types are cast to the widest
+  bool any_gradient_type = false;              // the gradient rule accepts gradients of any type
   bool guarded = false;                        // writes nothing if the gradient norm is not finite
 
   /// Whether the layout of input 0 or of output 0 is not `replicated`.
@@ -223,6 +224,7 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { op::gemm_operands; }) info.gemm_operands = op::gemm_operands;
   if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
   if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
+  if constexpr (requires { op::any_gradient_type; }) info.any_gradient_type = op::any_gradient_type;
   if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
   return info;
 }

@@ -10,6 +10,7 @@ namespace op {
 /// y = a + b, element by element; a and b have the same shape.
 struct add {
   static constexpr char const* name = "add";
+  static constexpr bool any_gradient_type = true;
   static constexpr char const* layouts = "-f, -f -> -f";
   static constexpr unsigned in_place = 0b11;
   static constexpr bool promotes_types = true;

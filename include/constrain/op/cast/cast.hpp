@@ -17,6 +17,7 @@ struct cast {
     dtype to = dtype::f32; // type of y's elements
   };
   static constexpr char const* name = "cast";
+  static constexpr bool any_gradient_type = true;
   static constexpr char const* layouts = "* -> *";
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

@@ -15,6 +15,7 @@ struct concatenate {
     int dimension = 0; // dimension along which the inputs are joined; 0: the outermost
   };
   static constexpr char const* name = "concatenate";
+  static constexpr bool any_gradient_type = true;
   static constexpr unsigned strided_inputs = (1u << node::maximum_inputs) - 1;
   static constexpr unsigned strided_outputs = 0b1;
 

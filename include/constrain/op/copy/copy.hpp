@@ -9,6 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// node that computes x can write into y instead.
 struct copy {
   static constexpr char const* name = "copy";
+  static constexpr bool any_gradient_type = true;
   static constexpr unsigned accumulating = 0b1;
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }

@@ -13,6 +13,7 @@ struct reshape {
     shape to; // shape of the result
   };
   static constexpr char const* name = "reshape";
+  static constexpr bool any_gradient_type = true;
 
   /// Refused: a shape with a different number of elements. `expected`: the number of elements of x. `got`: the number
   /// of elements of the shape.

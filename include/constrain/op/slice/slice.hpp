@@ -40,6 +40,7 @@ struct slice {
     std::int64_t iterations = 1; // iterations of the innermost loop, if the slice moves; 1: the slice does not move
   };
   static constexpr char const* name = "slice";
+  static constexpr bool any_gradient_type = true;
   static constexpr char const* layouts = "-f -> -f";
   static constexpr unsigned strided_inputs = 0b1;
 
