@@ -297,19 +297,18 @@ TEST_CASE("an evaluation can be given up") {
 
 namespace {
 
-/// Sends a SIGINT in the last evaluation or in the last save.
+/// Sends a SIGINT in the last evaluation, in the last save or at the end.
 struct interrupts_the_end {
-  bool in_save = false, also_stops = false;
+  enum class event { evaluation, save, end } when;
+  bool also_stops = false;
 
-  void on_evaluation(ct::fit_context& c) const {
-    if (!in_save) raise(c);
-  }
-  void on_save(ct::fit_context& c) const {
-    if (in_save) raise(c);
-  }
+  void on_evaluation(ct::fit_context& c) const { raise(event::evaluation, c); }
+  void on_save(ct::fit_context& c) const { raise(event::save, c); }
+  void on_end(ct::fit_context& c) const { raise(event::end, c); }
 
 private:
-  void raise(ct::fit_context& c) const {
+  void raise(event now, ct::fit_context& c) const {
+    if (now != when) return;
     std::raise(SIGINT);
     if (also_stops) c.stop();
   }
@@ -319,16 +318,17 @@ private:
 
 TEST_CASE("SIGINT after the last step interrupts as well: the program around fit is to stop too") {
   auto* const before = std::signal(SIGINT, SIG_DFL);
-  for (bool const in_save : {false, true})
+  using event = interrupts_the_end::event;
+  for (auto const when : {event::evaluation, event::save, event::end})
     for (bool const also_stops : {false, true}) {
-      CAPTURE(in_save);
+      CAPTURE(when);
       CAPTURE(also_stops);
       temporary_directory const directory;
       trainer t;
       auto const result = ct::fit(
           t, corpus(),
           {.steps = 2, .validation = &corpus(), .evaluate_every = 2, .directory = directory / "run", .log = nullptr},
-          interrupts_the_end{.in_save = in_save, .also_stops = also_stops});
+          interrupts_the_end{.when = when, .also_stops = also_stops});
       CHECK(result.stop_reason == ct::stop_reason::interrupted);
       CHECK(result.steps == 2);
       CHECK(t.resume(directory / "run"));
@@ -336,14 +336,18 @@ TEST_CASE("SIGINT after the last step interrupts as well: the program around fit
   std::signal(SIGINT, before);
 }
 
-TEST_CASE("calls that take no step leave the summary and the report of a run as they are") {
+TEST_CASE("calls that take no step leave the records of a run as they are") {
   temporary_directory const directory;
   ct::fit_options options{.steps = 2, .log = nullptr, .records = directory / "records"};
   trainer t;
   ct::fit(t, corpus(), options);
   auto const summary = ct::test::read_file(directory / "records/summary.json");
   auto const report = ct::test::read_file(directory / "records/report.html");
+  auto const steps = ct::test::read_file(directory / "records/steps.jsonl");
   ct::fit(t, corpus(), options); // the run is complete
+  trainer other;
+  options.steps = 0;
+  ct::fit(other, corpus(), options);
   options.steps = 4;
   struct {
     void on_start(ct::fit_context& c) { c.stop(); }
@@ -351,4 +355,5 @@ TEST_CASE("calls that take no step leave the summary and the report of a run as 
   ct::fit(t, corpus(), options, at_once);
   CHECK(ct::test::read_file(directory / "records/summary.json") == summary);
   CHECK(ct::test::read_file(directory / "records/report.html") == report);
+  CHECK(ct::test::read_file(directory / "records/steps.jsonl") == steps);
 }
