@@ -39,6 +39,9 @@ struct with_nine_labels {
     return logits;
   }
 };
+struct with_labels_of_an_object : causal_lm {
+  port_spec labels[1] = {{.name = "labels", .each = per::row}};
+};
 struct with_fewer_tokens {
   constexpr value operator()(value tokens) const { return slice(tagger()(tokens), 1, 0, 2); }
 };
@@ -52,6 +55,7 @@ static_assert(refused<5> == diagnosis_with<refusals::model_is_not_a_function>())
 static_assert(refused<of_two{}> == diagnosis_with<refusals::inputs_do_not_fit_the_model>(0, 0, 0, 1));
 static_assert(refused<with_inputs_of_one_name{}> == diagnosis_with<refusals::port_is_invalid>());
 static_assert(refused<tagger{}, with_nine_labels> == diagnosis_with<refusals::port_is_invalid>());
+static_assert(refused<tagger{}, with_labels_of_an_object> == diagnosis_with<refusals::port_is_invalid>());
 static_assert(refused<tagger{}, tagger> == diagnosis_with<refusals::objective_is_not_a_function>());
 static_assert(refused<not_constexpr{}> == diagnosis_with<refusals::model_is_not_constant>());
 static_assert(refused<tagger{}, causal_lm, micro_batch{.sequences = 2}> ==

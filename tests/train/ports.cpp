@@ -51,9 +51,10 @@ using regression = ct::task<mlp{.features = 3, .hidden = 16}, ct::mean_squared_e
 
 // A weight for each target beside it: the labels of this objective are two arrays.
 struct weighted_error {
-  static constexpr ct::port_spec labels[] = {
-      {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit},
-      {.name = "weights", .type = ct::port_type::real, .each = ct::per::sequence, .features = 1}};
+  static constexpr std::array<ct::port_spec, 2> labels() {
+    return {{{.name = "targets", .type = ct::port_type::real, .each = ct::per::logit},
+             {.name = "weights", .type = ct::port_type::real, .each = ct::per::sequence, .features = 1}}};
+  }
   constexpr ct::value operator()(ct::value prediction, ct::value targets, ct::value weights) const {
     return ct::squared_error(prediction * weights, targets * weights);
   }

@@ -32,7 +32,7 @@ constexpr std::optional<dtype> floating_dtype(std::string_view name) {
   return std::nullopt;
 }
 
-/// The size of one element of a safetensors dtype in bytes; 0 for an unknown dtype.
+/// The size of one element of a safetensors dtype in bytes; 0 for a name that is not listed here.
 constexpr std::size_t dtype_bytes(std::string_view dtype) {
   for (std::string_view const one_byte_dtype : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
     if (dtype == one_byte_dtype) return 1;
@@ -76,8 +76,8 @@ private:
 
 } // namespace detail
 
-/// The size of a tensor in bytes; an empty shape has one element. nullopt for an unknown dtype, a negative extent or a
-/// size above 2^63 - 1.
+/// The size of a tensor in bytes; an empty shape has one element. nullopt for a dtype without `dtype_bytes`, a
+/// negative extent or a size above 2^63 - 1.
 constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::vector<std::int64_t> const& shape) {
   auto const element_bytes = dtype_bytes(dtype);
   if (element_bytes == 0) return std::nullopt;

@@ -11,7 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 ///     constexpr ct::value operator()(ct::value logits, ct::value labels) const;
 ///
-/// An objective with other kinds of labels lists them in the order of the function's parameters:
+/// An objective with other kinds of labels lists them in the order of the function's parameters, in a static member or
+/// in a static function `labels` that returns a list:
 ///
 ///     static constexpr ct::port_spec labels[] = {
 ///         {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};

@@ -54,9 +54,9 @@ template <diagnosis d> struct port_is_invalid {
   static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` are empty, have more than eight ports, "
                         "or hold a ct::port_spec without a name, two with the same name, one with a negative "
                         "`.features`, one whose `.type` or `.each` is not a constant of ct::port_type or ct::per, or "
-                        "an input with one entry per row or logit; list one to eight, each with a different `.name` "
-                        "and `.features` of at least 0, and inputs with `.each = ct::per::token` or "
-                        "`ct::per::sequence`");
+                        "an input with one entry per row or logit, or the `labels` are not a static list; list one to "
+                        "eight, each with a different `.name` and `.features` of at least 0, inputs with `.each = "
+                        "ct::per::token` or `ct::per::sequence`, and labels in a static member");
 };
 
 /// The objective is not a function from the logits and all its labels to a value, is not default-constructible, or
