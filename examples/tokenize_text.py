@@ -27,13 +27,15 @@ def documents(paths):
     """The text of each document."""
     for path in paths:
         if path.suffix != ".jsonl":
-            yield path.read_text(encoding="utf-8")
+            with path.open(encoding="utf-8", newline="") as file:  # keeps line ends as they are
+                yield file.read()
             continue
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
                 if not line.strip():
                     continue
-                text = json.loads(line).get("text")
+                value = json.loads(line)
+                text = value.get("text") if isinstance(value, dict) else None
                 if not isinstance(text, str):
                     raise SystemExit(f"{path}:{number} has no string in 'text'")
                 yield text
@@ -68,6 +70,8 @@ def main():
 
     is_file = Path(given.tokenizer).is_file()
     tokenizer = Tokenizer.from_file(given.tokenizer) if is_file else Tokenizer.from_pretrained(given.tokenizer)
+    tokenizer.no_truncation()  # a tokenizer.json may limit or pad texts, but documents are kept whole
+    tokenizer.no_padding()
     end = []
     if given.end is not None:
         end = [tokenizer.token_to_id(given.end)]

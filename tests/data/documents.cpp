@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ct = constrain;
@@ -141,4 +142,15 @@ TEST_CASE("documents are unchanged if memory runs out while one is added") {
     CHECK(all.label(1) == 6);
   }
   CHECK(failures >= 4); // tokens, marks, begins and labels
+}
+
+TEST_CASE("documents: a moved-from object is empty and may be used again") {
+  data::documents all;
+  all.add(integers{1, 2});
+  auto const moved = std::move(all);
+  CHECK(moved.size() == 1);
+  CHECK(all.size() == 0);
+  all.add(integers{3, 4, 5});
+  CHECK(all.size() == 1);
+  CHECK(tokens_of(all, 0) == integers{3, 4, 5});
 }

@@ -22,6 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                  counted(prompt.size(), "prompt mark"), "; give one mark per token, or none"});
   auto const old_size = tokens_.size();
   try {
+    if (begins_.empty()) begins_.push_back(0); // of a moved-from object
     if (!prompt.empty()) {
       prompt_.resize(old_size);
       prompt_.insert(prompt_.end(), prompt.begin(), prompt.end());
