@@ -34,7 +34,7 @@ struct evaluation {
   double perplexity = 0;   // exp(loss); NaN if the labels are not classes
   double accuracy = 0;     // share of valid labels whose class has the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // number of valid labels
-  metric_values metrics{}; // those of the objective's metrics that apply to the number of classes, such as macro_f1
+  metric_values metrics{}; // the objective's metrics, such as macro_f1, that apply to this number of classes
 
   /// The value of the metric `name`; nullopt if the objective has no such metric, or if the metric does not apply to
   /// the number of classes.
@@ -54,8 +54,9 @@ struct evaluation_sums {
   std::vector<double> class_counts{}; // [3, classes]: counts of op::class_counts; empty: no metrics or no valid label
 };
 
-/// The means of sums over valid labels, and the perplexity, without metrics. `classifies`: whether the labels are
-/// classes; if not, accuracy and perplexity are NaN. Throws `error` if no label was valid.
+/// The evaluation with these sums: loss and accuracy are the sums divided by the number of valid labels; `metrics` is
+/// empty. `classifies`: whether the labels are classes; if not, accuracy and perplexity are NaN. Throws `error` if no
+/// label was valid.
 [[gnu::noinline]] inline evaluation mean_of(evaluation_sums const& sum, bool classifies = true) {
   if (sum.tokens == 0)
     throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
