@@ -73,7 +73,11 @@ CONSTRAIN_INLINE mpi::mpi(MPI_Comm processes, double deadline) : processes_(proc
 
 CONSTRAIN_INLINE MPI_Comm mpi::initialized_world(double deadline) {
   last_deadline_ = deadline;
-  int is_initialized = 0;
+  int is_finalized = 0, is_initialized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized != 0)
+    throw error("MPI: the program has called MPI_Finalize, so its processes can no longer communicate; construct and use "
+                "trainers before this call");
   MPI_Initialized(&is_initialized);
   if (is_initialized == 0) {
     watchdog::instance().start();

@@ -177,7 +177,7 @@ protected:
 
   /// Forms the groups of ranks, and chooses this rank's device. Throws `error` as `find_ranks` and `choose_device` do.
   explicit evaluator(run_options const& run)
-      : run_(run), ranks_(find_ranks<policy_set::parallelism::value>(run.deadline)) {
+      : run_(run), ranks_(find_ranks<policy_set>(run.deadline)) {
     engine_.choose_device(run.cuda_device, *ranks_.world);
   }
 

@@ -57,21 +57,21 @@ private:
 
 namespace detail {
 
-/// Forms the groups of the ranks in `r.world`. Throws `error` if the number of ranks does not allow these groups.
-/// Collective.
-void form_groups(ranks& r, slot_of::parallelism const& p);
+/// Forms the groups of the ranks in `r.world`. `policies`: the names of the policies. Throws `error` on all ranks if
+/// their policies differ, or if the number of ranks does not allow these groups. Collective.
+void form_groups(ranks& r, slot_of::parallelism const& p, std::string const& policies);
 
 } // namespace detail
 
-/// The communicators of this process. In a build without MPI, or if `p.distributed` is false, each has a single rank.
+/// The communicators of this process. In a build without MPI, or without a parallel policy, each has a single rank.
 /// Otherwise, this function uses MPI, is collective, and throws the errors of `mpi`'s constructor. It also throws
-/// `error` if the world size is not a multiple of the number of ranks that hold a tensor together (with
-/// parallel::tensor: if it is not equal to this number), or if `deadline` is not in (0, 1e9]. `deadline`: seconds to
-/// wait for other ranks.
-template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadline) {
+/// `error` if the policies differ between ranks, if the world size is not a multiple of the number of ranks that hold a
+/// tensor together (with parallel::tensor: if it is not equal to this number), or if `deadline` is not in (0, 1e9].
+/// `deadline`: seconds to wait for other ranks.
+template <class policy_set> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
-  if constexpr (p.distributed) {
+  if constexpr (constexpr auto const& parallelism = policy_set::parallelism::value; parallelism.distributed) {
     bool const is_valid = deadline > 0 && deadline <= 1e9;
     // Ranks with an invalid deadline get a communicator too, so that all ranks can agree on the error.
     r.world = std::make_unique<mpi>(is_valid ? deadline : 1800);
@@ -80,7 +80,7 @@ template <slot_of::parallelism p> ranks find_ranks([[maybe_unused]] double deadl
         throw error({"run_options: .deadline is ", detail::number_text(deadline),
                      " seconds; give more than 0 and at most 1e9"});
     });
-    detail::form_groups(r, p);
+    detail::form_groups(r, parallelism, policy_set::name());
   }
 #endif
   return r;

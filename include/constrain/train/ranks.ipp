@@ -1,12 +1,18 @@
 #pragma once
 
+#include "constrain/comm/fingerprint.hpp"
 #include "constrain/train/ranks.hpp"
 
 #include <algorithm>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE void detail::form_groups(ranks& r, slot_of::parallelism const& p) {
+[[gnu::cold]] CONSTRAIN_INLINE void detail::form_groups(ranks& r, slot_of::parallelism const& p,
+                                                        std::string const& policies) {
+  // The number of collective calls below depends on the policies.
+  fingerprint values;
+  values.add("the set of policies", policies);
+  check_ranks_agree(*r.world, joint_call::construction, values);
   auto const size = r.world->size();
   auto const holders = std::int64_t{p.shards} * p.tensor; // can exceed 32 bits
   if (p.same_data && size != p.tensor)
