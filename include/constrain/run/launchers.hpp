@@ -15,7 +15,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An operand with its address in the current iteration. A value that is stacked over loops has one instance per
-/// iteration. For each of these loops that is not around the call, the operand holds the instances of all iterations.
+/// iteration. If such a loop does not enclose the call, the operand holds the instances of all its iterations.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance
@@ -23,7 +23,8 @@ struct bound_operand {
   std::int64_t row_stride = 0;     // elements from one row to the next; 0: contiguous
 };
 
-/// A function that calls a kernel with type-erased operands: the inputs, then the outputs.
+/// A function that takes type-erased operands, the inputs and then the outputs, and calls a kernel with them as typed
+/// tensors.
 using launcher = void (*)(call const&, bound_operand const*);
 
 namespace detail {

@@ -145,7 +145,7 @@ __device__ inline void copy_word_async(void* shared, void const* global, bool va
   __pipeline_memcpy_async(shared, global, 4, valid ? 0 : 4);
 #endif
 }
-/// Makes this thread's copies since the last call one group (cp.async.commit_group).
+/// Commits this thread's copies since the last call as one group (cp.async.commit_group).
 __device__ inline void commit_copies() { __pipeline_commit(); }
 /// Waits until all of this thread's groups of copies are complete, except the last `pending` groups.
 template <int pending> __device__ void wait_for_copies() { __pipeline_wait_prior(pending); }

@@ -63,14 +63,14 @@ struct llama {
   template <diagnosis d> struct head_width_is_negative {
     static_assert(d.ok(), "ct::llama: .head_width is `got`; give 0 or more (0 means .width / .heads)");
   };
-  /// Refused: biases together with norms of heads.
+  /// Refused: `biases` together with `head_norms`.
   template <diagnosis d> struct biases_with_head_norms {
     static_assert(
         d.ok(), "ct::llama: .biases and .head_norms are both set, but of the supported models (Llama, Mistral, Qwen2, "
                 "Qwen3) none has both; set one of them to false");
   };
 
-  /// Refused: a window together with biases or norms of heads.
+  /// Refused: a window together with `biases` or `head_norms`.
   template <diagnosis d> struct window_with_biases_or_head_norms {
     static_assert(d.ok(),
                   "ct::llama: .window is `got`, but .biases or .head_norms is set; of the supported models, only "
@@ -169,7 +169,8 @@ inline constexpr llama llama3_1_8b{.layers = 32,
                                    .rotary = {.theta = 500000, .factor = 8, .original_context = 8192}};
 /// Llama 3.2 1B.
 inline constexpr llama llama3_2_1b{};
-/// Mistral 7B v0.1. Later versions have no window, theta 1e6 and, from v0.3 on, a vocabulary of 32768.
+/// Mistral 7B v0.1. Later versions have theta 1e6 and no window; from v0.3 on, the vocabulary is
+/// 32768.
 inline constexpr llama mistral_7b{.layers = 32,
                                   .width = 4096,
                                   .hidden = 14336,
