@@ -233,6 +233,18 @@ template <int shards> void save_and_load(int rank, std::string const& directory)
   }
 }
 
+/// Two ranks whose parallel policies form different groups: all throw, before a rank waits for a group.
+void refuse_other_groups(int rank) {
+  std::string said;
+  try {
+    if (rank == 0) ct::trainer<task<per_rank>, ct::parallel::ddp> const divided_by_none({}, {.deadline = 20});
+    else ct::trainer<task<per_rank>, ct::parallel::tensor<2>> const divided_by_two({}, {.deadline = 20});
+  } catch (ct::error const& e) { said = e.what(); }
+  check(said.starts_with("the ranks do not agree: the set of policies is fp32, adamw, parallel::ddp on rank 0 and fp32, "
+                         "adamw, parallel::tensor<2> on rank 1"),
+        "ranks with different groups: " + said);
+}
+
 } // namespace
 
 int main() {
@@ -249,6 +261,7 @@ int main() {
   }
   compare_batches(ranks, rank);
   refuse_on_one_rank(ranks);
+  if (ranks == 2) refuse_other_groups(rank);
   if (ranks % 2 != 0) {
     std::string said;
     try {

@@ -22,6 +22,13 @@ std::int32_t drawn(std::vector<float> const& logits, ct::generate_options const&
   return ct::sampler(options)(logits.data(), logits.size(), n);
 }
 
+/// A model of bytes with one class more, for the end of a text.
+struct bytes_and_end {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 256, .width = 4}), 257);
+  }
+};
+
 } // namespace
 
 TEST_CASE("a token of logit minus infinity is never drawn") {
@@ -74,4 +81,27 @@ TEST_CASE("of one's own vocabulary there are tokens, no text; destroyed weights 
   std::vector<float> values(static_cast<std::size_t>(weights.size()), std::nanf(""));
   weights.copy_from(std::span<float const>(values));
   CHECK(sentence([&] { t.generate(prompt, 3); }).starts_with("generate: the logits of new token 1 are not finite"));
+}
+
+TEST_CASE("a prompt in braces is a list of tokens") {
+  ct::trainer<ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 256, .context = 8}, ct::causal_lm,
+                       ct::micro_batch{.sequences = 1}>>
+      t;
+  std::vector<std::int32_t> const prompt{0, 5};
+  CHECK(t.generate({0, 5}, 3) == t.generate(prompt, 3));
+}
+
+TEST_CASE("a class that is no token ends a list of tokens, but nothing follows it and it is no text") {
+  ct::trainer<ct::task<bytes_and_end{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 4}>> t;
+  for (auto const& p : t.parameters()) {
+    if (p.name != "head.bias") continue;
+    std::vector<float> bias(257);
+    bias[256] = 1e4f;
+    p.copy_from(std::span<float const>(bias));
+  }
+  CHECK(t.generate({7}, 1) == std::vector<std::int32_t>{7, 256});
+  constexpr auto* said = "generate: the model has chosen class 256, but its inputs are tokens from 0 to 255; give the "
+                         "head as many classes as there are tokens, or sample one token at a time";
+  CHECK(sentence([&] { t.generate({7}, 2); }) == said);
+  CHECK(sentence([&] { t.generate("a", 1); }) == said);
 }

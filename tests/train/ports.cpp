@@ -91,6 +91,15 @@ struct labels_of_two_ops {
 };
 using two_ops = ct::task<mlp{.features = 1, .hidden = 2}, labels_of_two_ops, ct::micro_batch{.sequences = 2}>;
 
+// Two decisions of three classes for each token.
+struct decisions {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 9, .width = 6});
+    return ct::reshape(x, ct::shape(x.shape().extent[0], x.shape().extent[1], 2, 3));
+  }
+};
+using two_decisions = ct::task<decisions{}, ct::classification, ct::micro_batch{.sequences = 4, .tokens = 3}>;
+
 } // namespace
 
 TEST_CASE("ports: the plan has every input and label, with its limit") {
@@ -156,6 +165,10 @@ TEST_CASE("ports: arrays that do not fit are named") {
         }) ==
         "batch: the input \"topic\" has 2 elements, but must have 4 ([micro-batches, sequences]); pass an array of "
         "that length");
+  std::vector<std::int32_t> const twelve(12), two(2);
+  CHECK(sentence([&] { ct::trainer<two_decisions>().batch(twelve, two); }) ==
+        "batch: the array of labels has 2 elements, but must have 24 ([micro-batches, the dimensions of the logits "
+        "without the last]); pass an array of that length");
   CHECK(sentence([&] {
           t.predict({a.tokens, a.segments, a.topic});
         }) ==

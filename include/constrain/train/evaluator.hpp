@@ -17,7 +17,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,7 +98,8 @@ public:
   /// Returns the prompt, followed by `count` sampled tokens. Each token costs a full forward pass over the last
   /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
   /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a negative
-  /// `count`, tokens or options out of range, or logits that `sampler` refuses. Compile-time error unless tokens are
+  /// `count`, tokens or options out of range, logits that `sampler` refuses, or a sampled token that the model cannot
+  /// read although another token follows, because there are more classes than tokens. Compile-time error unless tokens are
   /// the model's only input, there are logits for each token, and every attention of the library is causal, has lengths
   /// or has a window of 1 token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
@@ -113,6 +116,8 @@ public:
     synchronize();
     ranks_.check_same_work(joint_call::generate, count, detail::hash_of(prompt, options));
     for (std::int64_t i = 0; i < count; ++i) {
+      if constexpr (entries::logits.features() > entries::vocabulary && entries::vocabulary > 0)
+        detail::check_sampled(tokens.back(), entries::vocabulary);
       auto const length = detail::fill_context(context, tokens);
       engine_.template begin<typename entries::generate>("generate", context);
       engine_.template run<typename entries::generate, typename entries::generate_program, joint_call::generate>(
@@ -124,12 +129,19 @@ public:
     return tokens;
   }
 
+  /// Like the function above, for a list of tokens in braces.
+  std::vector<std::int32_t> generate(std::initializer_list<std::int32_t> prompt, std::int64_t count,
+                                     generate_options const& options = {}) {
+    return generate(std::span<std::int32_t const>(prompt.begin(), prompt.size()), count, options);
+  }
+
   /// `generate` for text, with one token per byte. Compile-time error unless the model's vocabulary is 256. Throws as
-  /// `generate` for tokens does.
+  /// `generate` for tokens does, also if the last sampled token is no byte.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
-    auto const tokens = detail::tokens_of(prompt);
-    return detail::text_of(generate(std::span<std::int32_t const>(tokens), count, options));
+    auto const tokens = generate(std::span<std::int32_t const>(detail::tokens_of(prompt)), count, options);
+    detail::check_sampled(tokens.back(), entries::vocabulary);
+    return detail::text_of(tokens);
   }
 
   /// Views of all parameters, in the order in which the model creates them.

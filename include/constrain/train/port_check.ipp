@@ -138,16 +138,20 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   }
 }
 
-/// The dimensions of a port's array, as text for an error. For `per::row`, a guess: sequences and tokens, if a port
-/// with elements per token has as many elements.
+/// The dimensions of a port's array, as text for an error. For `per::row`, a guess from the numbers of elements of the
+/// other ports: sequences and tokens, sequences, or other dimensions of the logits.
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(plan_ports ports, plan_port const& port, char const* outer) {
-  bool per_token = port.spec.each == per::token;
-  if (port.spec.each == per::row)
-    for (auto const& other : ports)
-      per_token = per_token || (other.spec.each == per::token && other.elements == port.elements);
-  if (port.spec.each == per::logit) return concat({"[", outer, "the dimensions of the logits]"});
+  auto each = port.spec.each;
+  if (each == per::logit) return concat({"[", outer, "the dimensions of the logits]"});
+  for (auto const& other : ports) {
+    auto const entries = other.elements / std::max<std::int64_t>(other.spec.features, 1);
+    if (each != per::row || other.kind == port_kind::result) continue;
+    if (other.spec.each == per::token && entries == port.elements) each = per::token;
+    else if (other.spec.each != per::row && entries % port.elements == 0) each = per::sequence;
+  }
+  if (each == per::row) return concat({"[", outer, "the dimensions of the logits without the last]"});
   auto const features = port.spec.features > 0 ? concat({", ", port.spec.features}) : std::string();
-  return concat({"[", outer, per_token ? "sequences, tokens" : "sequences", features, "]"});
+  return concat({"[", outer, each == per::token ? "sequences, tokens" : "sequences", features, "]"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_lengths(char const* caller, plan_ports ports, port_kind kind,

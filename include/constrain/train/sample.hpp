@@ -56,6 +56,9 @@ std::vector<std::int32_t> tokens_of(std::string_view text);
 /// Tokens to text, one byte per token. Tokens must be in [0, 256).
 std::string text_of(std::vector<std::int32_t> const& tokens);
 
+/// Throws `error` unless a sampled token is in [0, vocabulary).
+void check_sampled(std::int32_t token, std::int64_t vocabulary);
+
 /// Fills `context` with the last tokens, as many as fit, and then with token 0. Returns the number of tokens copied.
 std::int64_t fill_context(std::vector<std::int32_t>& context, std::vector<std::int32_t> const& tokens);
 

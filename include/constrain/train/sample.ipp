@@ -29,6 +29,12 @@ CONSTRAIN_INLINE std::string text_of(std::vector<std::int32_t> const& tokens) {
   return text;
 }
 
+CONSTRAIN_INLINE void check_sampled(std::int32_t token, std::int64_t vocabulary) {
+  if (token >= vocabulary)
+    throw error({"generate: the model has chosen class ", token, ", but its inputs are tokens from 0 to ",
+                 vocabulary - 1, "; give the head as many classes as there are tokens, or sample one token at a time"});
+}
+
 CONSTRAIN_INLINE std::int64_t fill_context(std::vector<std::int32_t>& context,
                                            std::vector<std::int32_t> const& tokens) {
   auto const length = static_cast<std::ptrdiff_t>(std::min(context.size(), tokens.size()));

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -15,13 +16,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// data.
 class signal_stack {
 public:
-  /// Gives the calling thread an alternate stack unless the thread already has one, or the system refuses it. The same
-  /// thread must destroy this object; the destructor removes the stack.
+  /// Gives the calling thread an alternate stack unless the thread already has one, the system refuses it, or there is
+  /// no memory for it. The same thread must destroy this object; the destructor removes the stack.
   signal_stack() {
     stack_t current{};
     if (::sigaltstack(nullptr, &current) != 0 || (current.ss_flags & SS_DISABLE) == 0) return;
     auto const size = minimum_size();
-    memory_.reset(new std::byte[size]);
+    memory_.reset(new (std::nothrow) std::byte[size]);
+    if (memory_ == nullptr) return;
     stack_t alternate{};
     alternate.ss_sp = memory_.get();
     alternate.ss_size = size;
