@@ -7,6 +7,7 @@
 #include "constrain/fit/callbacks.hpp"
 #include "constrain/fit/epochs.hpp"
 #include "constrain/fit/interruption.hpp"
+#include "constrain/fit/load_best.hpp"
 #include "constrain/fit/options.hpp"
 #include "constrain/fit/progress.hpp"
 #include "constrain/fit/record/records.hpp"
@@ -17,7 +18,6 @@
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batches.hpp"
 #include "constrain/train/saved/output_directories.hpp"
-#include "constrain/train/saved/resume.hpp"
 #include "constrain/train/saved/saved_series.hpp"
 #include "constrain/train/step_ticket.hpp"
 
@@ -44,7 +44,7 @@ public:
     check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
-      if (is_rank_0_) prepare_outputs();
+      if (is_rank_0_ && !is_done_) prepare_outputs();
     });
     interruption const signal;
     signal_ = &signal;
@@ -68,6 +68,9 @@ private:
     steps_ = by_steps ? options_.steps.count() : by_epochs ? no_limit : 100;
     if (by_epochs) steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_));
     is_done_ = first_step_ >= steps_;
+    bool const same_data = t_.state().corpus == samples_.fingerprint();
+    if (!is_done_ && same_data && has_lost_patience()) end_run(stop_reason::no_improvement);
+    if (!is_done_) t_.batches(samples_, options_.tail); // throws if there is no batch
   }
 
   /// The samples of a validation set. `name`: the option that gives it, in errors.
@@ -83,8 +86,7 @@ private:
     return samples;
   }
 
-  /// Checks that all outputs can be written, and opens the records, unless the run is already complete. Called only on
-  /// rank 0.
+  /// Checks that all outputs can be written, and opens the records. Called only on rank 0, if a step is to be taken.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
@@ -93,7 +95,7 @@ private:
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
-    if (!options_.records.empty() && !is_done_) records_.emplace(options_.records, first_step_);
+    if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
   }
 
   /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls the callback for the start.
@@ -246,7 +248,11 @@ private:
     }
     auto const since_best = t_.state().evaluations_since_best;
     if (options_.plateau > 0 && since_best % options_.plateau == 0) t_.scale_learning_rate(options_.plateau_factor);
-    if (options_.patience > 0 && since_best >= options_.patience) end_run(stop_reason::no_improvement);
+    if (has_lost_patience()) end_run(stop_reason::no_improvement);
+  }
+
+  bool has_lost_patience() const {
+    return options_.patience > 0 && t_.state().evaluations_since_best >= options_.patience;
   }
 
   /// Writes the step's record, then saves the run to `.directory` if that is due, and removes old saved runs. Because
@@ -276,7 +282,7 @@ private:
   /// Loads the best weights with `.load_best`, completes the result, calls the callback for the end, writes
   /// summary.json and report.html, unless this call took no step, and prints the last line of the log.
   [[gnu::noinline, gnu::cold]] void end() {
-    if (options_.load_best && found_by_all(t_.world(), options_.best)) t_.load_pretrained(options_.best);
+    if (options_.load_best) load_best(t_, options_.best);
     context_.result.steps = t_.steps();
     context_.result.seconds = since_start_.seconds();
     call(callbacks_.end);

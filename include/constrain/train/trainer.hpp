@@ -191,6 +191,13 @@ public:
         load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.storage_group);
     engine_.drop_gradients();
   }
+  /// Like `load`, but keeps the seed and the rest of the training state, such as the counters and the position in the
+  /// data.
+  void load_tensors(std::string const& directory) {
+    synchronize();
+    load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.storage_group);
+    engine_.drop_gradients();
+  }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
   /// saved run of the same model. With {.strict = false}, weights that are not stored keep their values: for example,
   /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` loads a pretrained body for a new head,

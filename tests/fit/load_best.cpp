@@ -1,0 +1,114 @@
+#include "sentence.hpp"
+#include "temporary_directory.hpp"
+#include "values_of.hpp"
+
+#include <constrain/constrain.hpp>
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+// The best saved run at the end of `fit`, and runs that ended because no evaluation was better.
+
+namespace ct = constrain;
+using namespace constrain::test;
+
+namespace {
+
+using task = ct::task<ct::gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 256, .context = 8}, ct::causal_lm,
+                      ct::micro_batch{.sequences = 2}>;
+template <class... policies> using trainer_with = ct::trainer<task, policies...>;
+
+ct::data::corpus corpus(int factor) {
+  std::string text;
+  for (int i = 0; i < 40 * 8 + 3; ++i) text += static_cast<char>(i * factor % 251);
+  return ct::data::corpus::from_bytes(text);
+}
+
+/// The learning rate of a run that learns a text too fast for the validation text.
+template <class trainer> typename trainer::hyper fast() {
+  typename trainer::hyper h;
+  if constexpr (requires { h.learning_rate; }) h.learning_rate = 0.1f;
+  else h.base.learning_rate = 0.1f;
+  return h;
+}
+
+ct::fit_options overfitting(std::string const& best, ct::data::corpus const& validation) {
+  return {.steps = 12,
+          .validation = &validation,
+          .evaluate_every = 1,
+          .log = nullptr,
+          .best = best,
+          .load_best = true};
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("load_best: an evaluation afterwards has the lowest loss, also with averages", optimizer,
+                   ct::optimizer::adamw, ct::optimizer::averaged<ct::optimizer::adamw>) {
+  temporary_directory const directory;
+  auto const text = corpus(37), validation = corpus(91);
+  using trainer = trainer_with<optimizer>;
+  trainer t(fast<trainer>(), {.seed = 4});
+  auto const result = ct::fit(t, text, overfitting(directory / "best", validation));
+  auto const lowest = t.state().best_validation_loss;
+  REQUIRE(result.validation.has_value());
+  REQUIRE(result.validation->loss > lowest);
+  CHECK(t.evaluate(validation).loss == lowest);
+  CHECK(t.steps() == 12);
+  CHECK(t.state().evaluations_since_best > 0);
+}
+
+TEST_CASE("load_best: a run without an evaluation does not load the best weights of another run") {
+  temporary_directory const directory;
+  auto const text = corpus(37), validation = corpus(91);
+  using trainer = trainer_with<>;
+  auto options = overfitting(directory / "best", validation);
+  trainer other({}, {.seed = 1});
+  ct::fit(other, text, options);
+  trainer t({}, {.seed = 2}), same({}, {.seed = 2});
+  struct {
+    void on_start(ct::fit_context& c) { c.stop(); }
+  } at_once;
+  ct::fit(t, text, options, at_once);
+  CHECK(values_of(t) == values_of(same));
+}
+
+TEST_CASE("patience: a run that has lost it ends at once when it is resumed, unless there is more") {
+  temporary_directory const directory;
+  auto const text = corpus(37), validation = corpus(91);
+  using trainer = trainer_with<>;
+  ct::fit_options options{.steps = 40,
+                          .validation = &validation,
+                          .evaluate_every = 1,
+                          .directory = directory / "run",
+                          .log = nullptr,
+                          .patience = 3};
+  auto const fit = [&] {
+    trainer t({.learning_rate = 0.1f}, {.seed = 4});
+    t.resume(directory / "run");
+    return ct::fit(t, text, options);
+  };
+  auto const first = fit();
+  REQUIRE(first.stop_reason == ct::stop_reason::no_improvement);
+  REQUIRE(first.steps < 40);
+  auto const again = fit();
+  CHECK(again.stop_reason == ct::stop_reason::no_improvement);
+  CHECK(again.steps == first.steps);
+  options.patience = 4;
+  CHECK(fit().steps == first.steps.count() + 1);
+}
+
+TEST_CASE("an error about the data leaves the records of a run as they are") {
+  temporary_directory const directory;
+  auto const text = corpus(37);
+  ct::fit_options options{.steps = 2, .log = nullptr, .records = directory / "records"};
+  trainer_with<> t, next;
+  ct::fit(t, text, options);
+  auto const steps = read_file(directory / "records/steps.jsonl");
+  options.tail = ct::data::tail::drop;
+  auto const little = ct::data::corpus::from_bytes("one sample");
+  CHECK(sentence([&] { ct::fit(next, little, options); }).find("tail::drop would drop") != std::string::npos);
+  CHECK(read_file(directory / "records/steps.jsonl") == steps);
+}
