@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-// The best saved run at the end of `fit`, and runs that ended because no evaluation was better.
+// The best saved run at the end of `fit`, and runs that ended early, with their evaluations.
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -35,12 +35,7 @@ template <class trainer> typename trainer::hyper fast() {
 }
 
 ct::fit_options overfitting(std::string const& best, ct::data::corpus const& validation) {
-  return {.steps = 12,
-          .validation = &validation,
-          .evaluate_every = 1,
-          .log = nullptr,
-          .best = best,
-          .load_best = true};
+  return {.steps = 12, .validation = &validation, .evaluate_every = 1, .log = nullptr, .best = best, .load_best = true};
 }
 
 } // namespace
@@ -98,6 +93,43 @@ TEST_CASE("patience: a run that has lost it ends at once when it is resumed, unl
   CHECK(again.steps == first.steps);
   options.patience = 4;
   CHECK(fit().steps == first.steps.count() + 1);
+}
+
+TEST_CASE("a signal when an evaluation is due: the resumed run equals the uninterrupted one") {
+  auto* const before = std::signal(SIGINT, SIG_DFL);
+  temporary_directory const directory;
+  auto const text = corpus(37), validation = corpus(91);
+  using trainer = trainer_with<>;
+  ct::fit_options options{.steps = 8,
+                          .validation = &validation,
+                          .evaluate_every = 2,
+                          .log = nullptr,
+                          .best = directory / "best",
+                          .plateau = 1,
+                          .plateau_factor = 0.5};
+  trainer whole({.learning_rate = 0.1f}, {.seed = 4});
+  auto const expected = ct::fit(whole, text, options);
+  options.directory = directory / "run";
+  for (std::int64_t const interrupted_at : {4, 5, 8}) {
+    CAPTURE(interrupted_at);
+    trainer first({.learning_rate = 0.1f}, {.seed = 4}), resumed({.learning_rate = 0.1f});
+    ct::fit(first, text, options, [&](ct::step_result const&) {
+      if (first.steps() == interrupted_at) std::raise(SIGINT);
+    });
+    REQUIRE(first.steps() == interrupted_at);
+    REQUIRE(resumed.resume(directory / "run"));
+    auto const result = ct::fit(resumed, text, options);
+    CHECK(result.validation->loss == expected.validation->loss);
+    for (int again = 0; again < 2; ++again) { // what is saved is complete
+      CHECK(values_of(resumed) == values_of(whole));
+      CHECK(resumed.state().best_validation_loss == whole.state().best_validation_loss);
+      CHECK(resumed.state().evaluations_since_best == whole.state().evaluations_since_best);
+      CHECK(resumed.state().learning_rate_factor == whole.state().learning_rate_factor);
+      CHECK(resumed.state().missed_evaluation == 0);
+      REQUIRE(resumed.resume(directory / "run"));
+    }
+  }
+  std::signal(SIGINT, before);
 }
 
 TEST_CASE("an error about the data leaves the records of a run as they are") {

@@ -12,6 +12,7 @@
 #include "constrain/fit/progress.hpp"
 #include "constrain/fit/record/records.hpp"
 #include "constrain/fit/record/report.hpp"
+#include "constrain/fit/record/settings_of.hpp"
 #include "constrain/fit/summary.hpp"
 #include "constrain/fit/trainer_facts.hpp"
 #include "constrain/io/directory_writer.hpp"
@@ -49,6 +50,7 @@ public:
     interruption const signal;
     signal_ = &signal;
     start();
+    make_up_for_evaluation();
     if (!is_done_) train();
     end();
     return context_.result;
@@ -108,6 +110,14 @@ private:
     end_if_requested();
   }
 
+  /// Evaluates if a signal prevented the evaluation after the last step, so that a resumed run equals an uninterrupted
+  /// one. The record of that step stays without the evaluation.
+  [[gnu::cold]] void make_up_for_evaluation() {
+    step_record record{.step = first_step_};
+    if (options_.validation == nullptr || first_step_ == 0 || t_.state().missed_evaluation != first_step_) return;
+    if (evaluate(record) && is_done_ && !options_.directory.empty()) save(path_to_save(first_step_));
+  }
+
   /// Takes steps until `is_done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
     // Started when the next batch is requested or, if results are read one step late, when the previous result was
@@ -128,10 +138,9 @@ private:
       call(callbacks_.step);
       end_if_requested();
       if (record.step >= steps_) end_run(stop_reason::all_steps);
-      bool const evaluates = options_.validation != nullptr &&
-                             context_.result.stop_reason != stop_reason::interrupted &&
-                             (is_done_ || options_.evaluate_every.due(record.step, steps_));
-      if (evaluates) evaluate(record);
+      bool const is_due = options_.evaluate_every.due(record.step, steps_) || record.step >= steps_;
+      if (options_.validation != nullptr && (is_due || is_done_) && !evaluate(record) && is_due)
+        t_.note_missed_evaluation();
       record_and_save(record);
       if (is_done_) break;
       step_time = {};
@@ -165,7 +174,7 @@ private:
   [[gnu::cold]] started_step start_step(constrain::batch const& batch) {
     started_step started{.record = {.learning_rate = t_.learning_rate()}};
     if constexpr (trainer::entries::parameters.settings_size > 0)
-      if (records_) started.record.settings = settings();
+      if (records_) started.record.settings = settings_of(t_);
     if constexpr (trainer::policy_set::precision::value.loss_scale) started.loss_scale = t_.setting("loss_scale");
     started.since_began = {};
     started.ticket = t_.enqueue(batch);
@@ -199,24 +208,14 @@ private:
     if (r.skipped || !r.not_finite.empty()) lines_.line("%s", skipped_text(r).c_str());
   }
 
-  /// The settings of the model and of the library, with the values that the next step reads.
-  [[gnu::noinline, gnu::cold]] std::vector<metric> settings() const {
-    auto const list = trainer::entries::parameters.view();
-    std::vector<metric> values;
-    for (int i = 0; i < list.settings_size; ++i) {
-      std::string const name(list.name(list.settings[i]));
-      values.push_back({name, t_.setting(name)});
-    }
-    return values;
-  }
-
   /// The FLOP/s of a step of this duration as a share of `peak_`; 0: unknown.
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
   /// Evaluates all validation sets after the step of `record`, calls the callback for an evaluation, and acts on the
-  /// loss: saves to `.best`, scales the learning rate or ends the run. If a signal interrupts the evaluation, ends the
-  /// run without results of this evaluation.
-  [[gnu::noinline, gnu::cold]] void evaluate(step_record& record) {
+  /// loss: saves to `.best`, scales the learning rate or ends the run. If a signal has interrupted the run or interrupts
+  /// the evaluation, ends the run without results of this evaluation, and returns false.
+  [[gnu::noinline, gnu::cold]] bool evaluate(step_record& record) {
+    if (context_.result.stop_reason == stop_reason::interrupted) return false;
     auto const interrupted = [&] { return t_.in_any_rank(signal_->noted()); };
     auto validation = t_.evaluate(validation_, interrupted);
     std::vector<named_evaluation> further;
@@ -224,7 +223,7 @@ private:
       if (auto const further_evaluation = t_.evaluate(further_validation_[i], interrupted))
         further.push_back({options_.further_validation[i].name, *further_evaluation});
       else validation.reset();
-    if (!validation) return end_run(stop_reason::interrupted);
+    if (!validation) return end_run(stop_reason::interrupted), false;
     validation->loss = broadcast_from_rank_0(t_.world(), validation->loss); // so that all ranks make the same decisions
     context_.validation = context_.result.validation = validation;
     context_.further_validation = context_.result.further_validation = further;
@@ -244,11 +243,12 @@ private:
     end_if_requested();
     if (best) {
       if (!options_.best.empty()) save(options_.best);
-      return;
+      return true;
     }
     auto const since_best = t_.state().evaluations_since_best;
     if (options_.plateau > 0 && since_best % options_.plateau == 0) t_.scale_learning_rate(options_.plateau_factor);
     if (has_lost_patience()) end_run(stop_reason::no_improvement);
+    return true;
   }
 
   bool has_lost_patience() const {

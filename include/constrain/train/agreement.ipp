@@ -60,6 +60,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add("the epoch", s.position.epoch), to.add("the sample in the epoch", s.position.sample);
   to.add("the lowest validation loss", s.best_validation_loss);
   to.add("the number of evaluations since the lowest loss", s.evaluations_since_best);
+  to.add("the step of a missed evaluation", s.missed_evaluation);
   to.add("the learning-rate factor", s.learning_rate_factor);
 }
 

@@ -159,8 +159,12 @@ public:
     bool const best = detail::is_finite(loss) && loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;
     state_.evaluations_since_best = best ? 0 : state_.evaluations_since_best + 1;
+    state_.missed_evaluation = 0;
     return best;
   }
+  /// Records in the training state that an evaluation was due after the last step but did not take place, so that `fit`
+  /// makes up for it when the run is resumed.
+  void note_missed_evaluation() { state_.missed_evaluation = state_.steps.count(); }
   /// The number of optimizer steps done, including skipped steps.
   optimizer_steps steps() const { return state_.steps; }
   /// The run's state besides its tensors: counters, the position in the data, and so on.

@@ -19,7 +19,8 @@ struct training_state {
   data::position position;   // position in this corpus or these examples after this batch
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
-  double learning_rate_factor = 1;                                       // product of all `scale_learning_rate` factors
+  std::int64_t missed_evaluation = 0; // step after which a signal prevented an evaluation that was due; 0: none
+  double learning_rate_factor = 1;    // product of all `scale_learning_rate` factors
 };
 
 namespace detail {

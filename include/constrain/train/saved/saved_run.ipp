@@ -117,7 +117,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   json.member("seed", s.seed).member("steps", s.steps.count()).member("skipped", s.skipped);
   json.member("corpus", s.corpus).member("epoch", s.position.epoch).member("sample", s.position.sample);
   json.member("best_validation_loss", s.best_validation_loss)
-      .member("evaluations_since_best", s.evaluations_since_best);
+      .member("evaluations_since_best", s.evaluations_since_best)
+      .member("missed_evaluation", s.missed_evaluation);
   json.member("learning_rate_factor", s.learning_rate_factor);
   json.end();
 
@@ -192,6 +193,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   s.position = {json["epoch"].int64(), json["sample"].int64()};
   s.best_validation_loss = json["best_validation_loss"].real<double>();
   s.evaluations_since_best = json["evaluations_since_best"].int64();
+  if (auto const missed = json.value("missed_evaluation")) s.missed_evaluation = missed->int64();
   s.learning_rate_factor = json["learning_rate_factor"].real();
   detail::check_state(directory, s);
 
