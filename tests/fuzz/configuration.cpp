@@ -2,6 +2,7 @@
 
 #include "constrain/io/json.hpp"
 #include "constrain/model/bert/hugging_face.hpp"
+#include "constrain/model/gpt2/hugging_face.hpp"
 #include "constrain/model/llama/hugging_face.hpp"
 
 // A config.json: what models read of it is a JSON object again, or refused.
@@ -15,5 +16,6 @@ void constrain::test::try_reader(std::span<std::byte const> bytes) {
     hold(io::json::parse(text, "standard").kind() == io::json_kind::object);
   };
   try_model(weight_format_of<bert>::normalize);
+  try_model(weight_format_of<gpt2>::normalize);
   try_model(weight_format_of<llama>::normalize);
 }

@@ -150,6 +150,10 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
         "its activation_function is relu, the trainer's is gelu_new; load it into a trainer with the same "
         "activation_function");
   CHECK(refusal("\"model_type\": \"gpt2\"", "\"model_type\": \"bert\"").starts_with("its model_type is bert"));
+  for (auto const* const value : {"false", "null"}) // in Transformers 5, a bidirectional model
+    CHECK(refusal("\"use_cache\"", std::string("\"is_causal\": ") + value + ", \"use_cache\"")
+              .starts_with("its is_causal is false, the trainer's is true;"));
+  CHECK(refusal("\"use_cache\"", "\"is_causal\": true, \"use_cache\"").empty());
   CHECK(refusal("1e-05", "1.01e-05").starts_with("its layer_norm_epsilon is 1.01e-05, the trainer's is 1e-05;"));
   CHECK(refusal("1e-05", "0.00001").empty());                                  // the same number
   CHECK(refusal("\"eos_token_id\": null", "\"eos_token_id\": 50256").empty()); // of no meaning to the model

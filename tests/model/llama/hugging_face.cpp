@@ -152,8 +152,9 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
   // As Transformers 4 wrote it, and older versions of it.
   auto const old = [](std::string const& members) { return refusal("\"rope_parameters\"", members + "\"other\""); };
   std::string const theta = "\"rope_theta\": 30.0, ", scaling = "\"rope_scaling\": ";
-  CHECK(old(theta + scaling + "{\"rope_type\": \"llama3\", \"factor\": 8.0}, ").empty());
-  CHECK(old(theta + scaling + "{\"type\": \"llama3\", \"factor\": 8.0}, ").empty());
+  std::string const original = "\"original_max_position_embeddings\": 16";
+  CHECK(old(theta + scaling + "{\"rope_type\": \"llama3\", \"factor\": 8.0, " + original + "}, ").empty());
+  CHECK(old(theta + scaling + "{\"type\": \"llama3\", \"factor\": 8.0, " + original + "}, ").empty());
   CHECK(old(theta + scaling + "{\"rope_type\": \"linear\", \"factor\": 8.0}, ")
             .starts_with("its rope_scaling.rope_type is linear"));
   CHECK(old(theta + scaling + "{\"type\": \"yarn\", \"factor\": 8.0}, ") ==
@@ -169,6 +170,36 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
   CHECK(refusal("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true")
             .starts_with("its tie_word_embeddings is true"));
   CHECK(refusal("\"tie_word_embeddings\": false,", "").empty());
+}
+
+TEST_CASE("a Llama with the rotary embeddings or the attention of another model in Transformers 5 is refused") {
+  auto const with = [](std::string const& members) { return refusal("\"use_cache\"", members + ", \"use_cache\""); };
+  for (auto const* const value : {"false", "null"})
+    CHECK(with(std::string("\"is_causal\": ") + value).starts_with("its is_causal is false, the trainer's is true;"));
+  CHECK(with("\"is_causal\": true").empty());
+  // rope_scaling counts instead of rope_parameters, and has its own rope_theta or that of the file.
+  std::string const scaling = "\"rope_scaling\": ";
+  CHECK(with(scaling + "{\"type\": \"linear\", \"factor\": 8}").starts_with("its rope_theta is 10000,"));
+  CHECK(with("\"rope_theta\": 30, " + scaling + "{\"type\": \"linear\", \"factor\": 8}")
+            .starts_with("its rope_type is linear, the trainer's is llama3;"));
+  CHECK(
+      with(scaling + "{\"type\": \"yarn\", \"factor\": 8, \"rope_theta\": 30}").starts_with("its rope_type is yarn,"));
+  for (auto const* const nothing : {"null", "{}"}) CHECK(with(scaling + nothing).empty());
+  CHECK(
+      with(scaling + "\"linear\"").starts_with("its rope_scaling is the text \"linear\", the trainer's is an object;"));
+  auto const in_scaling = [](std::string const& theta, std::string const& more = {}) {
+    auto const begin = "\"rope_scaling\": {\"type\": \"llama3\", \"factor\": 8, \"rope_theta\": ";
+    return refusal("\"rope_parameters\"", begin + theta + more + "}, \"other\"");
+  };
+  std::string const original = "\"original_max_position_embeddings\": ";
+  CHECK(in_scaling("30", ", " + original + "16").empty());
+  CHECK(in_scaling("31", ", " + original + "16").starts_with("its rope_theta is 31, the trainer's is 30;"));
+  // The context before it was extended: max_position_embeddings by default.
+  CHECK(in_scaling("30") == "its original_max_position_embeddings is 64, the trainer's is 16; load it into a trainer "
+                            "with the same original_max_position_embeddings");
+  CHECK(in_scaling("30", "}, " + original + "16, \"nothing\": {").empty());
+  CHECK(with(original + "16").empty());
+  CHECK(with(original + "7").starts_with("its original_max_position_embeddings is 7,"));
 }
 
 TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {

@@ -3,6 +3,7 @@
 #include "constrain/model/gpt2/gpt2.hpp"
 #include "constrain/model/weight_format.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -42,6 +43,9 @@ template <> struct weight_format_of<gpt2> {
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(gpt2 const& m);
+  /// The value of is_causal in a config.json, which Transformers 5 reads: true if the key is missing, false if it is
+  /// null; see `weight_format::normalize`. Throws `error` if the value has the wrong type.
+  [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 
 } // namespace constrain

@@ -2,9 +2,17 @@
 
 #include "constrain/model/gpt2/hugging_face.hpp"
 
+#include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+[[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<gpt2>::normalize(io::json const& configuration) {
+  auto const causal = configuration.find("is_causal"); // in Transformers 5, null means false
+  io::json_writer json;
+  json.object().member("is_causal", !causal || (!causal->is_null() && causal->boolean())).end();
+  return json.text();
+}
 
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<gpt2>::make(gpt2 const& m) {
   io::json_writer json;
@@ -23,6 +31,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           .prefix = "transformer.",
           .ignored_suffixes = ignored_suffixes,
           .required_keys = required_keys,
+          .normalize = &normalize,
+          .normalized = R"({"is_causal": true})",
           .copies = copies};
 }
 

@@ -49,10 +49,11 @@ template <> struct weight_format_of<llama> {
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
-  /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows and a
-  /// tied head, in the same form for both versions; see `weight_format::normalize`. A missing key has Transformers'
-  /// default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. The kind of a
-  /// Mistral is "llama", with or without a sliding window. Throws `error` if one of these values has the wrong type.
+  /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows,
+  /// causal attention and a tied head, in the same form for both versions; see `weight_format::normalize`. If a file
+  /// has values for both versions, those that Transformers 5 uses. A missing key has Transformers' default; a missing
+  /// key without a default, such as the `factor` of rope_scaling, stays missing. The kind of a Mistral is "llama", with
+  /// or without a sliding window. Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

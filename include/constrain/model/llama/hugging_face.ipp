@@ -27,10 +27,13 @@ namespace detail {
 } // namespace detail
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<llama>::normalize(io::json const& configuration) {
-  auto const parameters = configuration.value("rope_parameters");
-  auto const rope = parameters ? parameters : configuration.value("rope_scaling");
+  // A file of Transformers 5 has rope_parameters. If it also has a rope_scaling that is not empty, only rope_scaling
+  // counts.
+  auto const scaling = configuration.value("rope_scaling");
+  bool const scales = scaling && scaling->kind() == io::json_kind::object && scaling->size() != 0;
+  auto const rope = scales ? scaling : configuration.value("rope_parameters");
   auto const rope_value = [&](std::string_view name) { return rope ? rope->value(name) : std::nullopt; };
-  auto theta = parameters ? parameters->value("rope_theta") : std::nullopt, type = rope_value("rope_type");
+  auto theta = rope_value("rope_theta"), type = rope_value("rope_type");
   if (!theta) theta = configuration.value("rope_theta");
   if (!type) type = rope_value("type"); // this key's name before Transformers 4.43
   auto partial_rotary_factor = rope_value("partial_rotary_factor");
@@ -38,13 +41,22 @@ namespace detail {
   io::json_writer json;
   json.object().member("rope_theta", theta ? theta->real() : 10000.0);
   json.member("rope_type", type ? type->string() : "default");
-  for (auto const* name : {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"})
+  for (auto const* name : {"factor", "low_freq_factor", "high_freq_factor"})
     if (auto const x = rope_value(name)) json.member(name, x->real());
+  auto original_context = rope_value("original_max_position_embeddings");
+  if (type && type->string() == "llama3") { // Transformers 5 prefers the top-level key, and has a default
+    auto const outer = configuration.value("original_max_position_embeddings");
+    if (outer) original_context = outer;
+    if (!original_context) original_context = configuration.value("max_position_embeddings");
+  }
+  if (original_context) json.member("original_max_position_embeddings", original_context->real());
   json.member("partial_rotary_factor", partial_rotary_factor ? partial_rotary_factor->real() : 1.0);
   for (auto const* name : {"tie_word_embeddings", "use_sliding_window"}) {
     auto const x = configuration.value(name);
     json.member(name, x ? x->boolean() : false);
   }
+  auto const causal = configuration.find("is_causal"); // in Transformers 5, null means false
+  json.member("is_causal", !causal || (!causal->is_null() && causal->boolean()));
   // A Mistral is a Llama that may have a sliding window. A Mistral's window always counts; other models use theirs only
   // if use_sliding_window is true.
   auto const model = configuration.value("model_type");
@@ -80,7 +92,7 @@ namespace detail {
   json.end().end();
   detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary);
   normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
-  normalized.member("use_sliding_window", false).member("effective sliding_window", m.window);
+  normalized.member("use_sliding_window", false).member("is_causal", true).member("effective sliding_window", m.window);
   normalized.member("model_type", m.window > 0 ? "llama" : type).end();
   return {.names = names,
           .configuration = json.text(),
