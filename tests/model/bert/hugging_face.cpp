@@ -157,7 +157,8 @@ TEST_CASE("a config.json that contradicts the BERT is refused") {
   CHECK(of_classifier("\"2\": \"LABEL_2\"", "\"2\": \"LABEL_2\", \"3\": \"LABEL_3\"")
             .starts_with("its num_labels is 4, the trainer's is 3;"));
   CHECK(of_classifier("\"use_cache\"", "\"num_labels\": 2, \"use_cache\"").starts_with("its num_labels is 2,"));
-  CHECK(of_classifier("\"id2label\"", "\"other\"").starts_with("its num_labels is 2,")); // Transformers' default
+  CHECK(of_classifier("\"id2label\"", "\"num_labels\": 2, \"other\"").starts_with("its num_labels is 2,"));
+  CHECK(of_classifier("\"id2label\"", "\"other\"").empty()); // the shape of classifier.weight shows the number
   CHECK(of_classifier("1e-12", "1e-05").starts_with("its layer_norm_eps is 1e-05, the trainer's is 1e-12;"));
   CHECK(of_classifier("\"layer_norm_eps\": 1e-12,", "").empty());
   CHECK(of_classifier("\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false").empty()); // of another head
@@ -178,6 +179,16 @@ TEST_CASE("a value that is not in config.json is the default of Transformers") {
   using other = ct::task<rounder, ct::masked_lm, ct::micro_batch{.sequences = 4}>;
   CHECK(refusal<other>("masked_lm", "\"layer_norm_eps\": 1e-12,", "")
             .starts_with("its layer_norm_eps is 1e-12, the trainer's is 1e-05;"));
+}
+
+TEST_CASE("a body whose config.json has no number of classes says what a classifier lacks") {
+  CHECK(refusal<classifier>("masked_lm", "\"id2label\"", "\"other\"")
+            .ends_with(
+                "have no tensor 'bert.pooler.dense.weight'; load the weights of the same model, or pass {.strict = "
+                "false} to keep the values of what is missing"));
+  using two = ct::task<small.with_classes(2), ct::classification, ct::micro_batch{.sequences = 4}>;
+  CHECK(refusal<two>("classifier", "\"id2label\"", "\"other\"")
+            .starts_with("its shape of 'classifier.weight' is [3, 8], the trainer's is [2, 8];"));
 }
 
 TEST_CASE("the weights of one head are not those of another") {

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const types = member("type_vocab_size"), activation = member("hidden_act"), epsilon = member("layer_norm_eps");
   auto const position_type = member("position_embedding_type"), tied = member("tie_word_embeddings");
   auto const id2label = member("id2label"), num_labels = member("num_labels");
-  std::int64_t const label_count = num_labels ? num_labels->int64() : 2;
+  std::int64_t const label_count = num_labels ? num_labels->int64() : 0;
   io::json_writer json;
   json.object().member("type_vocab_size", types ? types->int64() : 2);
   json.member("hidden_act", activation ? activation->string() : "gelu");
@@ -26,7 +26,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     auto const x = member(name);
     json.member(name, x && x->boolean());
   }
-  json.member("num_labels", id2label ? static_cast<std::int64_t>(id2label->size()) : label_count).end();
+  if (id2label || num_labels)
+    json.member("num_labels", id2label ? static_cast<std::int64_t>(id2label->size()) : label_count);
+  json.end();
   return json.text();
 }
 
