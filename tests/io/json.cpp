@@ -67,11 +67,9 @@ TEST_CASE("json: limits of numbers") {
   CHECK(json::parse("0").int64() == 0);
   CHECK(std::signbit(json::parse("-0.0").real()));
   CHECK(sentence([] { json::parse("[9223372036854775808]").elements().begin().operator*().int64(); }) ==
-        "'the text' has 9223372036854775808 at byte 1 where a 64-bit integer is needed; correct it or write the file "
-        "again");
+        "'the text' has 9223372036854775808 at byte 1 where a 64-bit integer is needed; correct it or write it again");
   CHECK(sentence([] { json::parse("-1").uint64(); }) ==
-        "'the text' has -1 at byte 0 where an integer from 0 to 2^64 - 1 is needed; correct it or write the file "
-        "again");
+        "'the text' has -1 at byte 0 where an integer from 0 to 2^64 - 1 is needed; correct it or write it again");
   CHECK_FALSE(sentence([] { json::parse("1.0").int64(); }).empty());
   CHECK_FALSE(sentence([] { json::parse("1e999").real(); }).empty());
   CHECK_FALSE(sentence([] { json::parse("1e39").real<float>(); }).empty());
@@ -80,7 +78,7 @@ TEST_CASE("json: limits of numbers") {
 TEST_CASE("json: a wrong kind and a missing member are sentences") {
   auto const root = json::parse(R"({"a": "1"})", "run/state.json");
   CHECK(sentence([&] { root["a"].int64(); }) ==
-        "'run/state.json' has a string at byte 7 where a number is needed; correct it or write the file again");
+        "'run/state.json' has a string at byte 7 where a number is needed; correct it or write it again");
   CHECK(sentence([&] { root["b"]; }) ==
         "'run/state.json' has no 'b' in the object at byte 0; add it or write the file again");
   CHECK_FALSE(sentence([&] { root["a"].elements(); }).empty());

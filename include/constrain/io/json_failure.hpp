@@ -26,7 +26,7 @@ inline error unsuitable_json(std::string_view source, std::size_t byte, json_kin
   constexpr std::string_view kinds[] = {"null", "a boolean", "a number", "a string", "an array", "an object"};
   auto const actual = kind == json_kind::number ? digits.substr(0, 40) : kinds[static_cast<int>(kind)];
   return error({"'", source, "' has ", actual, " at byte ", byte, " where ", needed,
-                " is needed; correct it or write the file again"});
+                " is needed; correct it or write it again"});
 }
 
 /// The error for a missing member `name` of the object at byte `object`.

@@ -27,7 +27,8 @@ struct small {
 
 template <> struct constrain::weight_format_of<small> {
   static weight_format make(small const&) {
-    return {.configuration = R"({"rope": {"base": 10000, "scaling": {"kind": "linear", "list": [1]}}, "width": 4})"};
+    return {.configuration = R"({"rope": {"base": 10000, "scaling": {"kind": "linear", "list": [1]}}, "width": 4,)"
+                             R"( "seed": 9007199254740993, "shift": 0})"};
   }
 };
 
@@ -61,6 +62,53 @@ TEST_CASE("objects of a configuration are compared field by field") {
   CHECK(refusal(R"({"rope": []})").starts_with("its rope is an array, the trainer's is an object"));
   CHECK(refusal(R"({"width": {}})").starts_with("its width is an object, the trainer's is 4"));
   CHECK(refusal(R"({"width": 5})").starts_with("its width is 5, "));
+}
+
+TEST_CASE("integers of a configuration are compared exactly") {
+  CHECK(refusal(R"({"seed": 9007199254740993, "shift": -0})").empty());
+  CHECK(refusal(R"({"seed": 9007199254740992})")
+            .starts_with("its seed is 9007199254740992, the trainer's is 9007199254740993;"));
+  CHECK(refusal(R"({"seed": 90071992547409930})").starts_with("its seed is 90071992547409930,"));
+  CHECK(refusal(R"({"shift": -1})").starts_with("its shift is -1, the trainer's is 0;"));
+  CHECK(refusal(R"({"width": 4.0})").empty());
+  CHECK(refusal(R"({"width": 40E-1, "shift": -0.0})").empty());
+}
+
+namespace {
+
+/// A model whose weight format changes while the program runs.
+struct changing {
+  constexpr ct::value operator()(ct::value tokens) const { return small{}(tokens); }
+};
+ct::weight_format changing_format;
+
+} // namespace
+
+template <> struct constrain::weight_format_of<changing> {
+  static weight_format make(changing const&) { return changing_format; }
+};
+
+TEST_CASE("a configuration of the model's weight format that is not a JSON object is an error that names it") {
+  temporary_directory const directory;
+  ct::trainer<ct::task<changing{}, ct::causal_lm, ct::micro_batch{.sequences = 1, .tokens = 4}>> t;
+  changing_format.configuration = "{}";
+  t.save(directory / "run");
+  auto const said = [&](ct::weight_format const& format) {
+    changing_format = format;
+    return sentence([&] { t.load_pretrained(directory / "run"); });
+  };
+  CHECK(
+      said({.configuration = "[]"}) ==
+      "'weight_format::configuration' has an array at byte 0 where an object is needed; correct it or write it again");
+  CHECK(said({.configuration = "{"}).starts_with("'weight_format::configuration' is not valid JSON at byte 1: "));
+  auto const normalize = [](ct::io::json const&) -> std::string { return "{}"; };
+  CHECK(said({.configuration = "{}", .normalize = normalize, .normalized = "3"})
+            .starts_with("'weight_format::normalized' has 3 at byte 0 where an object is needed;"));
+  CHECK(said({.configuration = "{}",
+              .normalize = [](ct::io::json const&) -> std::string { return "null"; },
+              .normalized = R"({"a": 1})"})
+            .starts_with("'the result of weight_format::normalize' has null at byte 0 where an object is needed;"));
+  CHECK(said({.configuration = "{}", .normalize = normalize, .normalized = "{}"}).empty());
 }
 
 TEST_CASE("weights are loaded after a save that was interrupted between its two renames") {

@@ -29,6 +29,13 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
+/// Whether two numbers have the same value: integers exactly, other numbers (1e-05 equals 0.00001) rounded to double.
+[[gnu::cold]] CONSTRAIN_INLINE bool same_number(io::json const& a, io::json const& b) {
+  auto const digits = [](io::json const& j) { return j.number() == "-0" ? "0" : j.number(); };
+  auto const is_integer = [](io::json const& j) { return j.number().find_first_of(".eE") == std::string_view::npos; };
+  return is_integer(a) && is_integer(b) ? digits(a) == digits(b) : a.real() == b.real();
+}
+
 /// The comparison of a config.json with the model's configuration.
 struct configuration_check {
   std::string const& directory;                // as in `check_field`
@@ -60,9 +67,8 @@ struct configuration_check {
   if (same_kind && value.kind() == io::json_kind::object)
     return members(*saved_value, value, concat({prefix, name, "."}));
   auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
-  // Numbers are compared by value: 1e-05 equals 0.00001.
   bool const are_numbers = same_kind && value.kind() == io::json_kind::number;
-  if (!are_numbers || saved_value->real() != value.real())
+  if (!are_numbers || !same_number(*saved_value, value))
     check_field(directory, concat({prefix, name}), text(*saved_value), text(value), loader);
 }
 
@@ -75,16 +81,17 @@ struct configuration_check {
     if (auto const member = saved.find(name); !member || member->is_null())
       throw error({"the configuration '", file, "' has no value for '", name,
                    "'; use the file that was saved with the weights"});
-  if (format.normalize == nullptr) return check.members(saved, io::json::parse(format.configuration));
-  auto const normalized = io::json::parse(format.normalized),
-             normalized_saved = io::json::parse(format.normalize(saved));
+  auto const expected = io::json::parse(format.configuration, "weight_format::configuration");
+  if (format.normalize == nullptr) return check.members(saved, expected);
+  auto const normalized = io::json::parse(format.normalized, "weight_format::normalized"),
+             normalized_saved = io::json::parse(format.normalize(saved), "the result of weight_format::normalize");
   // The kind of model is compared first, since it explains all other differences, and only in its normalized form.
   std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
   if (auto const type = normalized.find("model_type")) {
     check.member(normalized_saved, "model_type", *type);
     skipped.push_back("model_type");
   }
-  configuration_check{check.directory, check.loader, skipped}.members(saved, io::json::parse(format.configuration));
+  configuration_check{check.directory, check.loader, skipped}.members(saved, expected);
   check.members(normalized_saved, normalized);
 }
 
