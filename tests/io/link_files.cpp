@@ -95,6 +95,20 @@ TEST_CASE("links: a '/' after a link does not hide it, and a loop in a parent is
             "directory");
 }
 
+TEST_CASE("links: a path that ends with '/' does not replace the file without it") {
+  scene const s;
+  write_file(s.at("name"), "kept");
+  auto const said = [&](std::string const& path) { return sentence([&] { io::atomic_file{path}; }); };
+  CHECK(said(s.at("name/")) == "'" + s.at("name/") +
+                                   "' cannot be written (it ends with '/', like a directory's path); end it with a "
+                                   "file's name");
+  fs::create_symlink(s.at("name"), s.at("link"));
+  for (auto const* const path : {"name//", "link/", "missing/"})
+    CHECK(said(s.at(path)).find("it ends with '/'") != std::string::npos);
+  CHECK(said("/").find("it ends with '/'") != std::string::npos);
+  CHECK(read_file(s.at("name")) == "kept");
+}
+
 TEST_CASE("links: a path with a NUL byte") {
   scene const s;
   std::string const path = s.at(std::string("c\0d", 3));

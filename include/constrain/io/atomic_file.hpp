@@ -24,7 +24,7 @@ public:
 
   /// Throws `error` if the temporary file cannot be created, or if `path` is a directory or another non-regular file, a
   /// broken symbolic link or, with `links::refused`, any symbolic link. Also throws `error` if `path` does not end in a
-  /// name or contains a NUL byte.
+  /// name, ends with '/' or contains a NUL byte.
   [[gnu::noinline, gnu::cold]] explicit atomic_file(std::string const& path, links link_policy = links::followed)
       : target_(checked(path, link_policy)), parent_(open_parent()),
         temporary_(target_.sibling_name(concat({"partial-", unlikely_suffix()}))),
@@ -54,7 +54,8 @@ private:
 
   std::string path() const { return target_.directory + target_.name; }
 
-  /// Returns `path`. Throws `error` if `path` is a symbolic link and `link_policy` refuses links, or for a NUL byte.
+  /// Returns `path`. Throws `error` if `path` is a symbolic link and `link_policy` refuses links, or for a '/' at the
+  /// end or a NUL byte.
   static std::string const& checked(std::string const& path, links link_policy);
 
   /// Opens the target's parent directory. Throws `error` if that fails.

@@ -28,6 +28,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   auto const status = detail::status_at(AT_FDCWD, std::string(system_path(path), end));
   if (link_policy == links::refused && status && S_ISLNK(status->st_mode))
     throw error({"'", path, "' cannot be written (it is a symbolic link); remove it or choose another path"});
+  if (path.ends_with('/'))
+    throw error(
+        {"'", path, "' cannot be written (it ends with '/', like a directory's path); end it with a file's name"});
   return path;
 }
 
