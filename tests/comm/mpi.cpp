@@ -240,8 +240,8 @@ void refuse_other_groups(int rank) {
     if (rank == 0) ct::trainer<task<per_rank>, ct::parallel::ddp> const divided_by_none({}, {.deadline = 20});
     else ct::trainer<task<per_rank>, ct::parallel::tensor<2>> const divided_by_two({}, {.deadline = 20});
   } catch (ct::error const& e) { said = e.what(); }
-  check(said.starts_with("the ranks do not agree: the set of policies is fp32, adamw, parallel::ddp on rank 0 and fp32, "
-                         "adamw, parallel::tensor<2> on rank 1"),
+  check(said.starts_with("the ranks do not agree: the set of policies is fp32, adamw, parallel::ddp on rank 0 and "
+                         "fp32, adamw, parallel::tensor<2> on rank 1"),
         "ranks with different groups: " + said);
 }
 

@@ -76,7 +76,7 @@ CONSTRAIN_INLINE MPI_Comm mpi::initialized_world(double deadline) {
   int is_finalized = 0, is_initialized = 0;
   MPI_Finalized(&is_finalized);
   if (is_finalized != 0)
-    throw error("MPI: the program has called MPI_Finalize, so its processes can no longer communicate; construct and use "
+    throw error("MPI: the program has called MPI_Finalize, so its processes can no longer communicate; construct "
                 "trainers before this call");
   MPI_Initialized(&is_initialized);
   if (is_initialized == 0) {

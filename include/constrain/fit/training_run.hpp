@@ -212,8 +212,8 @@ private:
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
   /// Evaluates all validation sets after the step of `record`, calls the callback for an evaluation, and acts on the
-  /// loss: saves to `.best`, scales the learning rate or ends the run. If a signal has interrupted the run or interrupts
-  /// the evaluation, ends the run without results of this evaluation, and returns false.
+  /// loss: saves to `.best`, scales the learning rate or ends the run. If a signal has interrupted the run or
+  /// interrupts the evaluation, ends the run without results of this evaluation, and returns false.
   [[gnu::noinline, gnu::cold]] bool evaluate(step_record& record) {
     if (context_.result.stop_reason == stop_reason::interrupted) return false;
     auto const interrupted = [&] { return t_.in_any_rank(signal_->noted()); };

@@ -49,8 +49,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     static constexpr bool same_data = true;           // the ranks that exchange data train on the same batches
 ///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
 ///                                                       // are cast to the widest (torch.result_type)
-///     static constexpr bool any_gradient_type = true;   // the gradient rule accepts gradients of any type; for other ops,
-///                                                       // a gradient is first cast to the type of output 0
+///     static constexpr bool any_gradient_type = true;   // the gradient rule accepts gradients of any type; for other
+///                                                       // ops, a gradient is first cast to the type of output 0
 ///     static constexpr bool guarded = true;             // writes nothing if `update_rule::scale` is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///

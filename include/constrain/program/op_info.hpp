@@ -167,6 +167,26 @@ template <class op> constexpr bool divide_op(attributes& a, division& d) {
 
 template <class op> constexpr op_info const* address_of_info();
 
+/// Copies the optional members of an op that are constants.
+template <class op> constexpr void set_properties(op_info& info) {
+  if constexpr (requires { op::in_place; }) info.in_place = op::in_place;
+  if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
+  if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
+  if constexpr (requires { op::strided_inputs; }) info.strided_inputs = op::strided_inputs;
+  if constexpr (requires { op::strided_outputs; }) info.strided_outputs = op::strided_outputs;
+  if constexpr (requires { op::change; }) info.change = op::change;
+  if constexpr (requires { op::exchanges; }) info.exchanges = op::exchanges;
+  if constexpr (requires { op::same_data; }) info.same_data = op::same_data;
+  if constexpr (requires { op::label_inputs; }) info.label_inputs = op::label_inputs;
+  if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
+  if constexpr (requires { op::row_sums; }) info.row_sums = op::row_sums;
+  if constexpr (requires { op::gemm_operands; }) info.gemm_operands = op::gemm_operands;
+  if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
+  if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
+  if constexpr (requires { op::any_gradient_type; }) info.any_gradient_type = op::any_gradient_type;
+  if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
+}
+
 template <class op> constexpr op_info make_op_info() {
   static_assert(sizeof(registered<op>) > 0); // the instantiation registers the op
   op_info info;
@@ -181,11 +201,6 @@ template <class op> constexpr op_info make_op_info() {
     info.gradient = &op::gradient;
     info.has_gradient = true;
   }
-  if constexpr (requires { op::in_place; }) info.in_place = op::in_place;
-  if constexpr (requires { op::accumulating; }) info.accumulating = op::accumulating;
-  if constexpr (requires { op::workspace; }) info.workspace = op::workspace;
-  if constexpr (requires { op::strided_inputs; }) info.strided_inputs = op::strided_inputs;
-  if constexpr (requires { op::strided_outputs; }) info.strided_outputs = op::strided_outputs;
   if constexpr (requires { op::layouts; }) {
     constexpr auto rule = parse_layouts(op::layouts);
     info.layouts = rule;
@@ -199,7 +214,6 @@ template <class op> constexpr op_info make_op_info() {
     info.divide = &divide_op<op>;
     info.has_divide = true;
   }
-  if constexpr (requires { op::change; }) info.change = op::change;
   if constexpr (requires { &op::flat_form; }) {
     info.flat_form = &op::flat_form;
     info.has_flat_form = true;
@@ -208,24 +222,15 @@ template <class op> constexpr op_info make_op_info() {
     info.divided_form = &op::divided_form;
     info.has_divided_form = true;
   }
-  if constexpr (requires { op::exchanges; }) info.exchanges = op::exchanges;
-  if constexpr (requires { op::same_data; }) info.same_data = op::same_data;
-  if constexpr (requires { op::label_inputs; }) info.label_inputs = op::label_inputs;
   if constexpr (requires { typename op::with_bias_gradient; }) {
     info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();
     info.has_bias_gradient = true;
   }
-  if constexpr (requires { op::only_in_training; }) info.only_in_training = op::only_in_training;
   if constexpr (requires { typename op::in_evaluation; }) {
     info.in_evaluation = address_of_info<typename op::in_evaluation>();
     info.has_in_evaluation = true;
   }
-  if constexpr (requires { op::row_sums; }) info.row_sums = op::row_sums;
-  if constexpr (requires { op::gemm_operands; }) info.gemm_operands = op::gemm_operands;
-  if constexpr (requires { op::draws_random; }) info.draws_random = op::draws_random;
-  if constexpr (requires { op::promotes_types; }) info.promotes_types = op::promotes_types;
-  if constexpr (requires { op::any_gradient_type; }) info.any_gradient_type = op::any_gradient_type;
-  if constexpr (requires { op::guarded; }) info.guarded = op::guarded;
+  set_properties<op>(info);
   return info;
 }
 

@@ -99,9 +99,9 @@ public:
   /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
   /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a negative
   /// `count`, tokens or options out of range, logits that `sampler` refuses, or a sampled token that the model cannot
-  /// read although another token follows, because there are more classes than tokens. Compile-time error unless tokens are
-  /// the model's only input, there are logits for each token, and every attention of the library is causal, has lengths
-  /// or has a window of 1 token.
+  /// read although another token follows, because there are more classes than tokens. Compile-time error unless tokens
+  /// are the model's only input, there are logits for each token, and every attention of the library is causal, has
+  /// lengths or has a window of 1 token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
     constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);
@@ -188,8 +188,7 @@ protected:
   using engine = detail::engine<entries>;
 
   /// Forms the groups of ranks, and chooses this rank's device. Throws `error` as `find_ranks` and `choose_device` do.
-  explicit evaluator(run_options const& run)
-      : run_(run), ranks_(find_ranks<policy_set>(run.deadline)) {
+  explicit evaluator(run_options const& run) : run_(run), ranks_(find_ranks<policy_set>(run.deadline)) {
     engine_.choose_device(run.cuda_device, *ranks_.world);
   }
 
