@@ -66,6 +66,9 @@ std::string number_text(double x);
   throw error({owner, ": ", field, " is ", value, "; give ", accepted});
 }
 
+/// Whether `seconds` can be the deadline of waits for other ranks.
+constexpr bool is_deadline(double seconds) { return is_within(seconds, number_range::above_zero) && seconds <= 1e9; }
+
 } // namespace detail
 
 /// Throws `error` unless `value` is within `range`. `owner` and `field`, such as "fit_options" and ".plateau_factor",

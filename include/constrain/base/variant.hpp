@@ -2,10 +2,12 @@
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's code
 // on the host: the instruction set (one of the names below), OpenMP, the GEMM library, MPI, NCCL, NVTX, the debug mode
-// of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore translation units with different names
+// and the old strings of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore translation units with different names
 // share no functions of the library. (Code that nvcc compiles has the same name: some functions differ in form, but not
 // in their results. clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang
 // 14, the other flags that -ffast-math implies do not change the name.)
+
+#include <version>
 
 #if defined(__AVX512BF16__) && defined(__AVX512FP16__) && defined(__FMA__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_fp16
@@ -62,8 +64,15 @@
 #define CONSTRAIN_VARIANT_RANGES
 #endif
 
-// libstdc++'s debug mode gives std::vector a different layout.
+// libstdc++'s debug mode gives std::vector a different layout, and its old ABI gives one to std::string. <version>
+// defines the macro of the ABI.
+#if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
 #if defined(_GLIBCXX_DEBUG)
+#define CONSTRAIN_VARIANT_CONTAINERS _old_strings_debug
+#else
+#define CONSTRAIN_VARIANT_CONTAINERS _old_strings
+#endif
+#elif defined(_GLIBCXX_DEBUG)
 #define CONSTRAIN_VARIANT_CONTAINERS _debug
 #else
 #define CONSTRAIN_VARIANT_CONTAINERS

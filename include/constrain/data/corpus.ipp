@@ -172,7 +172,7 @@ CONSTRAIN_INLINE void corpus::set_fingerprint() {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t corpus::validation_size(double fraction, std::int64_t total) {
-  if (!(fraction >= 0 && fraction <= 1))
+  if (!constrain::detail::is_within(fraction, number_range::from_zero_to_one))
     throw error({"split: a validation fraction of ", constrain::detail::number_text(fraction),
                  " is out of range; give one from 0 to 1"});
   return std::min(total, static_cast<std::int64_t>(fraction * static_cast<double>(total)));

@@ -67,7 +67,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 [[gnu::cold]] CONSTRAIN_INLINE examples::parts examples::split(double validation_fraction, std::uint64_t seed,
                                                                std::int64_t validation_limit) const {
-  if (!(validation_fraction >= 0 && validation_fraction <= 1))
+  if (!constrain::detail::is_within(validation_fraction, number_range::from_zero_to_one))
     throw error({"split: a validation fraction of ", constrain::detail::number_text(validation_fraction),
                  " is out of range; give one from 0 to 1"});
   if (validation_limit < 0)

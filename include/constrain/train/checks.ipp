@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   check_number("run_options", ".loss_scale.growth", scale.growth, number_range::above_one);
   check_number("run_options", ".loss_scale.backoff", scale.backoff, number_range::above_zero_below_one);
   check_count("run_options", ".loss_scale.interval", scale.interval, 1);
-  if (!(o.deadline > 0 && o.deadline <= 1e9))
+  if (!is_deadline(o.deadline))
     refuse_number("run_options", ".deadline", number_text(o.deadline) + " seconds", "more than 0 and at most 1e9");
   if (o.reduce != reduce::ordered && o.reduce != reduce::fast)
     refuse_number("run_options", ".reduce", concat({static_cast<int>(o.reduce)}), "reduce::ordered or reduce::fast");

@@ -72,7 +72,7 @@ template <class policy_set> ranks find_ranks([[maybe_unused]] double deadline) {
   ranks r;
 #if defined(CONSTRAIN_WITH_MPI)
   if constexpr (constexpr auto const& parallelism = policy_set::parallelism::value; parallelism.distributed) {
-    bool const is_valid = deadline > 0 && deadline <= 1e9;
+    bool const is_valid = detail::is_deadline(deadline);
     // Ranks with an invalid deadline get a communicator too, so that all ranks can agree on the error.
     r.world = std::make_unique<mpi>(is_valid ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
