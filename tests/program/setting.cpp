@@ -19,7 +19,7 @@ constexpr value_info const* find(program const& p, std::string_view name) {
 }
 
 constexpr char const* names[] = {"more",       "dropout",          "clip_norm", "inverse_label_count",
-                                 "loss_scale", "loss_scale_steps", ""};
+                                 "loss_scale", "loss_scale_steps", "",          "bruit\xe9"};
 
 /// Two settings of its own, one of them made in a loop, and the library's of both dropouts.
 template <int which> struct noisy {
@@ -65,6 +65,7 @@ constexpr bool taken = built<noisy_task<which>>().failure.refusal == refusal_wit
 static_assert(taken<1> && taken<2> && taken<3> && taken<4> && taken<5> && !taken<0>);
 
 static_assert(built<noisy_task<6>>().failure.refusal == refusal_with<refusals::setting_without_a_name>());
+static_assert(built<noisy_task<7>>().failure.refusal == refusal_with<refusals::name_is_not_utf8>());
 struct of_nothing {
   constexpr value operator()(value tokens) const {
     auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});

@@ -42,6 +42,24 @@ TEST_CASE("a parameter has a name, of its own or of its scope") {
   CHECK(s.owner.program.failure == diagnosis_with<refusals::parameter_without_a_name>(7));
 }
 
+TEST_CASE("a name that is not UTF-8 is refused: of a scope and of a parameter") {
+  auto const not_utf8 = [](int line, int called_from, int byte) {
+    return diagnosis_with<refusals::name_is_not_utf8>(line, called_from, 0, byte);
+  };
+  started s(100);
+  parameter(s.x, "\xc3\xa9l\xe9ment", shape(2), role::weight, {}, 7);
+  CHECK(s.owner.program.failure == not_utf8(7, 0, 3));
+  started inside(100);
+  {
+    scope const block(inside.owner, "block", 3);
+    scope const layer(inside.owner, "\xe9", 4);
+  }
+  CHECK(inside.owner.program.failure == not_utf8(4, 3, 0));
+  started right(100);
+  { scope const block(right.owner, "\xc3\xa9", 3); }
+  CHECK(right.owner.program.failure.ok());
+}
+
 TEST_CASE("a parameter whose name has no room in the program is refused") {
   started s(5);
   parameter(s.x, "weight", shape(2), role::weight, {}, 3);

@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///       static constexpr slot value{.micro_batches = n};
 ///     };
 ///
-/// Optional members (`pass` returns the changed program, and must be given together with `after`; see
-/// program/program.hpp):
+/// Optional members (`name` must be UTF-8; `pass` returns the changed program, and must be given together with `after`;
+/// see program/program.hpp):
 ///
 ///     static constexpr char const* name = "accumulate";         // in output and saved runs; default: the type's name
 ///     static constexpr auto after = pass_name::selected;        // the pass of the library after which `pass` runs

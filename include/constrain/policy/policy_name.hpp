@@ -2,9 +2,12 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/type_name.hpp"
+#include "constrain/base/utf8.hpp"
 #include "constrain/policy/slot.hpp"
 
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -42,6 +45,20 @@ template <class policy> std::string policy_name() {
 }
 
 namespace detail {
+
+/// Whether the `name` of a policy and of each policy that it wraps is UTF-8. Ignores a `name` that is not a constant.
+template <class policy> constexpr bool has_utf8_name() {
+  if constexpr (requires { typename std::bool_constant<is_utf8(policy::name)>; })
+    if (!is_utf8(policy::name)) return false;
+  if constexpr (requires { typename policy::base; }) return has_utf8_name<typename policy::base>();
+  else return true;
+}
+
+/// Fails to compile if the `name` of the policy, or of a policy that it wraps, is not UTF-8.
+template <class policy> struct policy_named_in_utf8 {
+  static_assert(has_utf8_name<policy>(), "policies: the `name` of a policy or of an optimizer is not UTF-8, but saved "
+                                         "runs and records contain it as JSON; encode the name in UTF-8");
+};
 
 template <class slot> constexpr bool is_always_named() {
   if constexpr (requires { slot::always_named; }) return slot::always_named;

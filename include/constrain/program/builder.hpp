@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/utf8.hpp"
 #include "constrain/program/extents.hpp"
 #include "constrain/program/op_info.hpp"
 #include "constrain/program/reach.hpp"
@@ -8,6 +9,16 @@
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace refusals {
+
+/// The name of a layer, a parameter, a setting or an optimizer state is not UTF-8.
+template <diagnosis d> struct name_is_not_utf8 {
+  static_assert(d.ok(), "the name of a layer, a parameter, a setting or an optimizer state is not UTF-8 at its byte "
+                        "`got`, counted from 0, but saved runs contain it as JSON; encode the name in UTF-8");
+};
+
+} // namespace refusals
 
 /// A program under construction: the program so far, the loops and the layer around the next node, and functions that
 /// append values, loops and calls.
@@ -51,10 +62,18 @@ struct builder {
     }
   }
 
+  /// Refuses the program if `name` is not UTF-8. `line`: source line of what has this name.
+  constexpr void check_name(std::string_view name, int line) {
+    auto const invalid = find_invalid_utf8(name);
+    if (invalid != name.size())
+      program.fail(diagnosis_with<refusals::name_is_not_utf8>(line, called_from, 0, static_cast<int>(invalid)));
+  }
+
   /// Adds the name "scope.name", without the '.' if either is empty, and returns it. If the capacity of the program's
-  /// names would be exceeded, refuses the program and returns an empty name. `line`: source line of the parameter or
-  /// layer with this name.
+  /// names would be exceeded, refuses the program and returns an empty name. Also refused: a name that is not UTF-8.
+  /// `line`: source line of the parameter or layer with this name.
   constexpr name_ref add_name(std::string_view name, int line) {
+    check_name(name, line);
     auto const added = program.names.add(program.text(scope), name);
     if (added.length == 0 && (scope.length > 0 || !name.empty()))
       program.fail({why::program_too_large, line, called_from, name_pool::capacity, name_pool::capacity + 1});

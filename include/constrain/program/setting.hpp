@@ -92,11 +92,12 @@ constexpr value setting_of(value like, setting_spec const& spec, double initial 
 /// A scalar in fp64 that ops read at run time, for example a noise level. Its first value is `initial`.
 /// `trainer::set(name, x)` changes it between steps, and a saved run contains it. `like`: any value of the model. All
 /// calls with the same name return the same setting; the first call decides the initial value. Scopes do not prefix the
-/// name. Refused: an empty name, an initial value that is not finite, the names of the library's settings, and more
-/// names or values than the program can hold.
+/// name. Refused: a name that is empty or not UTF-8, an initial value that is not finite, the names of the library's
+/// settings, and more names or values than the program can hold.
 constexpr value setting(value like, std::string_view name, double initial, int line = __builtin_LINE()) {
   if (name.empty())
     like.owner().program.fail(diagnosis_with<refusals::setting_without_a_name>(line, like.owner().called_from));
+  like.owner().check_name(name, line);
   if (detail::find_library_setting(name) != nullptr)
     like.owner().program.fail(diagnosis_with<refusals::setting_is_taken>(line, like.owner().called_from));
   if (!detail::is_finite(initial))

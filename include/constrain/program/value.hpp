@@ -117,9 +117,9 @@ template <diagnosis d> struct parameter_without_a_name {
 /// Adds a parameter with the name "scope.name" (the scope's name if `name` is empty) and the shape `s` to the program
 /// of `like`, which may be any value of the model, and returns the parameter. Its type is `builder::real`. `initial`:
 /// its initial values; default: all are 0. Inside a repeat, the parameter has one instance per iteration. Refuses a
-/// role that is not for parameters, an initial value out of range, a taken name, an empty name outside of all scopes,
-/// invalid extents, and more names or values than the program can hold. Returns `like` if the program is already
-/// refused.
+/// role that is not for parameters, an initial value out of range, a name that is taken or not UTF-8, an empty name
+/// outside of all scopes, invalid extents, and more names or values than the program can hold. Returns `like` if the
+/// program is already refused.
 constexpr value parameter(value like, std::string_view name, shape s, role r, initial_value initial = {},
                           int line = __builtin_LINE()) {
   auto& owner = like.owner();
@@ -147,7 +147,7 @@ constexpr value parameter(value like, std::string_view name, shape s, role r, in
 
 /// The scope of a layer. While the object exists, names of new parameters begin with the outer scope and "name.", and
 /// errors report `line` as the line of the layer's call, unless the line of an outer layer or repeat is already set.
-/// Refuses more names than the program can hold.
+/// Refuses a name that is not UTF-8, and more names than the program can hold.
 class scope {
 public:
   /// `line` is where the layer is called.

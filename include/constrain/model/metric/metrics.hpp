@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/fixed_vector.hpp"
+#include "constrain/base/utf8.hpp"
 #include "constrain/model/metric/class_counts.hpp"
 
 #include <concepts>
@@ -46,7 +47,7 @@ template <class... listed> constexpr bool have_unique_names() {
 
 } // namespace detail
 
-/// The metrics of an objective, at most eight, with unique names. An objective lists its metrics in its member
+/// The metrics of an objective, at most eight, with unique names in UTF-8. An objective lists its metrics in its member
 /// `metrics`; `evaluate` and `fit` report them if the first labels are one class per row of logits:
 ///
 ///     struct my_objective : ct::classification {
@@ -58,6 +59,10 @@ template <is_metric... listed> struct metrics {
   static_assert(detail::have_unique_names<listed...>(),
                 "ct::metrics: a metric has an empty name, the name of another metric, or the name loss, accuracy or "
                 "perplexity; give each metric a unique name");
+
+  static_assert((is_utf8(listed::name) && ...),
+                "ct::metrics: the name of a metric is not UTF-8, but records contain it as JSON; encode the name in "
+                "UTF-8");
 
   /// The values of the metrics that apply to the number of classes of `counts`, in the order of the list.
   static metric_values of([[maybe_unused]] class_counts const& counts) {

@@ -100,9 +100,10 @@ public:
   /// Adds a state of the parameter, and returns it: a tensor of shape `s` and type `type` that keeps its value from
   /// step to step and is saved. `initial`: the value of all elements before the first step. `block`: number of elements
   /// of the parameter that one element of the state describes, a power of two of at most 1024 (`norm_chunk`), so that
-  /// each shard of the parameter begins at the start of a block. Refused: any other `block`, an empty name, the name of
-  /// another state of the parameter or part, an `initial` out of range (`state_is_out_of_range`), a shape with an
-  /// extent below 1 or too many elements, and more names or values than the program can hold.
+  /// each shard of the parameter begins at the start of a block. Refused: any other `block`, a name that is empty or
+  /// not UTF-8, the name of another state of the parameter or part, an `initial` out of range
+  /// (`state_is_out_of_range`), a shape with an extent below 1 or too many elements, and more names or values than the
+  /// program can hold.
   constexpr value state(std::string_view name, constrain::shape s, dtype type, double initial = 0, int block = 1) {
     auto& program = out_.program;
     if (name.empty()) program.fail(diagnosis_with<state_without_a_name>(info().line));
@@ -247,6 +248,7 @@ private:
     auto& program = out_.program;
     for (int v = program.values.size() - 1; v >= 0; --v)
       if (program.values[v].role == role::state && is_named(program.values[v], name)) return program.values[v].name;
+    out_.check_name(name, info().line);
     char const digit = part_digit();
     auto const added = part_index_ < 0 ? program.names.add("", name) : program.names.add(name, {&digit, 1});
     if (added.length == 0) program.fail({why::program_too_large, 0, 0, name_pool::capacity, name_pool::capacity + 1});

@@ -29,7 +29,7 @@ template <class type> concept has_update = requires(float weight, typename type:
 /// (program/role.hpp). The argument `gradient` of `update` is already clipped and without the loss scale. An optimizer
 /// that wraps another optimizer has a member type `base`, the wrapped optimizer. The wrapper's `hyper` is the wrapped
 /// optimizer's `hyper`, or has a field `base` of this type, whose fields the trainer treats in the same way. Optional
-/// members:
+/// members (the names must be UTF-8):
 ///
 ///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
 ///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints;
