@@ -85,16 +85,23 @@ TEST_CASE("muon: matrices of role weight have a momentum, the other parameters t
   }
 }
 
-TEST_CASE("muon: its name holds the name of its base, and a run resumes only with both") {
+TEST_CASE("muon: its name holds its steps and the name of its base, and a run resumes only with all of them") {
   using of_sgd = ct::optimizer::muon<ct::optimizer::sgd>;
+  using one_step = ct::optimizer::muon<ct::optimizer::adamw, 1>;
   CHECK(ct::policy_name<muon>() == "muon<adamw>");
   CHECK(trainer<>::policy_set::name().find("muon<adamw>") != std::string::npos);
   CHECK(ct::policy_name<of_sgd>() == "muon<sgd>");
   CHECK(ct::policy_name<ct::optimizer::averaged<muon>>() == "averaged<muon<adamw>>");
+  CHECK(ct::policy_name<one_step>() == "muon_steps_1<adamw>");
+  CHECK(ct::policy_name<ct::optimizer::averaged<ct::optimizer::muon<ct::optimizer::sgd, 12>>>() ==
+        "averaged<muon_steps_12<sgd>>");
+  CHECK(ct::policy_name<ct::optimizer::muon<ct::optimizer::sgd, 99>>() == "muon_steps_99<sgd>");
   temporary_directory const directory;
   trainer<>{hyper}.save(directory / "run");
   ct::trainer<model, of_sgd> other;
   CHECK(sentence([&] { other.load(directory / "run"); }).find("muon<adamw>") != std::string::npos);
+  ct::trainer<model, one_step> of_one_step;
+  CHECK(sentence([&] { of_one_step.load(directory / "run"); }).find("muon<adamw>") != std::string::npos);
 }
 
 TEST_CASE("muon: a gradient that is not finite changes no weight and no state") {

@@ -14,7 +14,27 @@
 #include <cstdint>
 #include <string>
 
-namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
+namespace constrain::inline CONSTRAIN_VARIANT {
+
+namespace detail {
+
+/// The characters of "muon_steps_<steps>", for `steps` from 1 to 99.
+template <int steps> struct muon_name_with_steps {
+  char text[14] = "muon_steps_";
+  constexpr muon_name_with_steps() {
+    constexpr int digits = steps < 10 ? 1 : 2;
+    if (digits == 2) text[11] = static_cast<char>('0' + steps / 10 % 10);
+    text[10 + digits] = static_cast<char>('0' + steps % 10);
+  }
+};
+template <int steps> inline constexpr muon_name_with_steps<steps> muon_name_text;
+
+/// The name of optimizer::muon with this number of steps: "muon" for 5, the default.
+template <int steps> inline constexpr char const* muon_name = steps == 5 ? "muon" : muon_name_text<steps>.text;
+
+} // namespace detail
+
+namespace optimizer {
 
 /// Muon's learning-rate factor for a matrix [rows, columns].
 enum class muon_rate : std::uint8_t {
@@ -35,12 +55,13 @@ enum class muon_rate : std::uint8_t {
 /// `muon` updates the matrices of role weight; `O` updates all other parameters, such as embeddings, the head, biases
 /// and norms. Each layer of a stack is a separate matrix, and so is each part of a parameter (`in_parts`). The state of
 /// a matrix is one value per weight: 4 bytes in fp32. `steps`: newton_schulz_steps, from 1 to 99; every step launches
-/// kernels, so the number is part of the type. Refused: a matrix that parallel::tensor divides.
+/// kernels, so the number is part of the type. Unless it is 5, the number is also in the name: a saved run resumes only
+/// with the same number. Refused: a matrix that parallel::tensor divides.
 template <class O = adamw, int steps = 5> struct muon {
-  using base = O; // in prints and saved runs, the name is "muon<...>" with the name of the base
+  using base = O; // in prints and saved runs, its name follows `name`: "muon<adamw>", "muon_steps_7<adamw>"
   /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<muon, constrain::detail::nesting_level::muon>;
-  static constexpr char const* name = "muon";
+  static constexpr char const* name = constrain::detail::muon_name<steps>;
   static constexpr int newton_schulz_steps = steps; // number of Newton-Schulz steps
 
   /// Hyperparameters. The trainer's constructor throws `error` if one is out of range.
@@ -135,4 +156,6 @@ template <class O, int steps>
   requires(!constrain::detail::can_be_wrapped<O>)
 struct muon<O, steps> : constrain::detail::wraps_no_optimizer {};
 
-} // namespace constrain::optimizer
+} // namespace optimizer
+
+} // namespace constrain
