@@ -89,10 +89,11 @@ struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy
                 has_aligned_buffers(predict::final, predict::where, target::alignment) &&
                 has_aligned_buffers(generate::final, generate::where, target::alignment));
   static_assert(scratch == 0 || (memory.peak.count() - scratch) % target::alignment == 0);
-  /// The work of one step on one rank.
-  static constexpr work_plan work = work_of(step_program::final, [](int node) {
-    return step::failure.ok() ? device_plan_of<step, target>.steps[node].launches : 1;
-  });
+  /// The work of one step on one rank; 0 if `step` is refused, since its extents could overflow the sums.
+  static constexpr work_plan work =
+      step::failure.ok()
+          ? work_of(step_program::final, [](int node) { return device_plan_of<step, target>.steps[node].launches; })
+          : work_plan{};
   static constexpr auto parameters =
       make_parameter_table<count_parameters(step_program::final)>(step_program::final, step::where);
   /// Number of ranks over which ZeRO shards a tensor; 1: not sharded.
