@@ -3,11 +3,25 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <type_traits>
 
 namespace ct = constrain;
 using ct::test::small_gpt;
 
 namespace {
+
+/// Descends along the momentum. It cannot decay weights.
+struct without_decay {
+  struct hyper {
+    float learning_rate = 1e-2f;
+  };
+  template <class real> struct state { real momentum; };
+  template <class real>
+  CT_HOST_DEVICE static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step) {
+    s.momentum = s.momentum / 2 + gradient;
+    return weight - real(h.learning_rate) * s.momentum;
+  }
+};
 
 /// The dtypes of the optimizer states in the text of `explain`.
 template <class... policies> std::string state_types() {
@@ -29,6 +43,26 @@ TEST_CASE("explain names the dtypes in which optimizer states are stored") {
   CHECK(state_types<in_bf16, ct::precision::pure_bf16>() == "bf16");
   CHECK(state_types<o::quantized<o::adamw, o::everything>>() == "u8, f32"); // a byte per element, a scale per block
   CHECK(state_types<o::averaged<in_bf16>>() == "bf16, f32");
+}
+
+TEST_CASE("explain marks the parameters that decay only if their optimizer has a weight decay") {
+  namespace o = ct::optimizer;
+  auto const decaying = []<class optimizer>(std::type_identity<optimizer>) {
+    auto const text = ct::explanation<ct::trainer<small_gpt, optimizer>>();
+    int count = 0;
+    for (auto at = text.find("  decays\n"); at != text.npos; at = text.find("  decays\n", at + 1)) ++count;
+    return count;
+  };
+  int const all = decaying(std::type_identity<o::sgd>{});
+  CHECK(all > 4);
+  CHECK(decaying(std::type_identity<o::by_role<o::adamw>>{}) == all);
+  CHECK(decaying(std::type_identity<o::quantized<o::adamw, o::everything>>{}) == all);
+  CHECK(decaying(std::type_identity<without_decay>{}) == 0);
+  CHECK(decaying(std::type_identity<o::by_role<without_decay>>{}) == 0);
+  CHECK(decaying(std::type_identity<o::averaged<o::quantized<without_decay, o::everything>>>{}) == 0);
+  int const matrices = decaying(std::type_identity<o::muon<without_decay>>{}); // not the embeddings
+  CHECK(matrices > 0);
+  CHECK(matrices < all);
 }
 
 TEST_CASE("explain says which parameters pure_bf16 stores in which type") {

@@ -94,7 +94,7 @@ constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i.
       {rule.parameter(),
        rule.state(state_name<optimizer>(i), shape, dtype::u8, dynamic_map::zero(state_is_signed<optimizer>(i)))...,
        rule.state(scale_name(state_name<optimizer>(i)), blocks, dtype::f32, 0, op::block)...},
-      {.decays = rule.decays(), .elements = shape.elements()});
+      {.decays = has_weight_decay<typename optimizer::hyper>() && rule.decays(), .elements = shape.elements()});
 }
 
 } // namespace detail

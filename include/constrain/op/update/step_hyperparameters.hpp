@@ -9,6 +9,14 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
+/// Whether a `hyper`, or its field `base`, and so on, has a field `weight_decay`. Without one, weight decay does not
+/// apply to the parameters that an element-wise optimizer updates.
+template <class hyper> constexpr bool has_weight_decay() {
+  if constexpr (requires(hyper h) { h.weight_decay; }) return true;
+  else if constexpr (requires(hyper h) { h.base; }) return has_weight_decay<decltype(hyper::base)>();
+  else return false;
+}
+
 /// The hyperparameters of the base optimizer, `optimizer::base`, which `optimizer` wraps; empty without a base.
 template <class optimizer, class real> struct base_hyperparameters {
   /// Ignores its arguments: `optimizer` has no base optimizer.

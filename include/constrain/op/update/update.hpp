@@ -106,7 +106,7 @@ template <class optimizer> constexpr void update_by(update_rule& rule) {
   else {
     rule.needs_full_parameter();
     node n;
-    n.attributes = pack(update_options{.decays = rule.decays()});
+    n.attributes = pack(update_options{.decays = has_weight_decay<typename optimizer::hyper>() && rule.decays()});
     n.inputs.push_back(rule.gradient().where());
     n.inputs.push_back(rule.scale().where());
     n.inputs.push_back(rule.hyper().where());
