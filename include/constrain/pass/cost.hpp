@@ -34,7 +34,8 @@ struct memory_plan {
 /// without a valid label (`labelled_rows`).
 struct work_plan {
   double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts as 2
-  double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules
+  double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules; with `cost_by_operands`, an
+                                    // output that the kernel also reads counts only once
   std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs; on the CPU: kernel calls
   std::int64_t collectives = 0;     // calls that exchange data between ranks
 };

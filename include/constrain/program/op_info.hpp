@@ -71,7 +71,7 @@ struct inferred {
 /// Work and memory traffic of one call to an op.
 struct cost {
   double flops = 0;         // floating-point additions and multiplications: a multiply-add counts as 2
-  double bytes_read = 0;    // by the kernel, from memory
+  double bytes_read = 0;    // by the kernel, from memory; `cost_by_operands` omits outputs that the kernel also reads
   double bytes_written = 0; // by the kernel, to memory
 };
 
@@ -125,7 +125,8 @@ struct op_info : op_label {
 };
 
 /// The default cost rule: every input is read once, every output is written once, and each output element takes one
-/// operation. The options are ignored.
+/// operation. The options are ignored. An output that the kernel also reads, such as a weight that an optimizer updates
+/// or a gradient to which the kernel adds, counts only as written.
 constexpr cost cost_by_operands(operand_types const& inputs, operand_types const& outputs, attributes const& = {}) {
   cost result;
   for (auto const& input : inputs)

@@ -49,10 +49,12 @@ public:
   using hyper = typename optimizer::hyper;
   using base::rank, base::ranks, base::world;
 
-  static constexpr memory_plan memory = entries::memory;                         // planned bytes of one rank, by part
-  static constexpr std::int64_t parameter_count = entries::parameter_count;      // elements of all parameters
-  static constexpr double flops = entries::work.flops;                           // of one step on one rank
-  static constexpr double bytes_moved = entries::work.bytes_moved;               // by kernels, in one step on one rank
+  static constexpr memory_plan memory = entries::memory;                    // planned bytes of one rank, by part
+  static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
+  static constexpr double flops = entries::work.flops;                      // of one step on one rank
+  // By kernels, in one step on one rank, by the cost rules of the ops. The weights and states that an update changes,
+  // and the gradients to which a kernel adds, are read and written, but count only once.
+  static constexpr double bytes_moved = entries::work.bytes_moved;
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step on one rank
   static constexpr std::int64_t collectives = entries::work.collectives;         // calls of collectives in one step
   static constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches; // in one step
