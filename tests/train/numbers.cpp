@@ -53,6 +53,38 @@ struct mixed {
   };
 };
 
+/// Optimizers with fields of the library's names that are not numbers.
+struct range_of_momentum {
+  struct range {
+    float first = 0.25f, last = 0.9f;
+  };
+  template <class real> struct state { real average; };
+  struct hyper {
+    float learning_rate = 0.5f;
+    range momentum{};
+    bool reverses = false;
+  };
+  template <class real>
+  static real update(real weight, real gradient, state<real>& s, hyper const& h, ct::optimizer_step t) {
+    s.average = real(t.number < 10 ? h.momentum.first : h.momentum.last) * s.average + gradient;
+    return weight - real(h.learning_rate) * s.average;
+  }
+};
+struct two_betas {
+  enum class kind : unsigned char { first, second };
+  template <class real> struct state {};
+  struct hyper {
+    float learning_rate = 0.5f;
+    float beta1[2] = {0.5f, 0.9f};
+    float const* beta2 = nullptr;
+    kind epsilon = kind::second;
+  };
+  template <class real>
+  static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
+    return weight - real(h.learning_rate) * real(h.beta1[0]) * gradient;
+  }
+};
+
 struct with_check {
   struct hyper {
     int period = 3;
@@ -193,6 +225,23 @@ TEST_CASE("numbers of one's own optimizers") {
   CHECK(check(with_check{}, {0}) == "with_check: .period is 0; give an integer of at least 1");
   static_assert(ct::detail::is_made_of<own::hyper, float> && !ct::detail::is_made_of<mixed::hyper, float>);
   static_assert(!ct::detail::is_made_of<with_check::hyper, float> && !ct::detail::is_made_of<own::hyper, double>);
+}
+
+TEST_CASE("numbers of one's own optimizers: fields that are not numbers") {
+  static_assert(ct::is_optimizer<range_of_momentum> && ct::is_optimizer<two_betas>);
+  auto const visited = [](auto const& hyper) {
+    std::string text;
+    ct::detail::for_each_hyperparameter(hyper, [&](std::string const& name, auto value) {
+      text += name + " " + ct::detail::number_text(static_cast<double>(value)) + ", ";
+    });
+    return text;
+  };
+  CHECK(visited(range_of_momentum::hyper{}) == ".learning_rate 0.5, field 1 of hyper 0.5, field 3 of hyper 0, ");
+  CHECK(visited(two_betas::hyper{}) == ".learning_rate 0.5, .epsilon 1, ");
+  CHECK(sentence([] { ct::detail::check_hyper<two_betas>({}, "own"); }) == "");
+  using own_trainer = ct::trainer<task, range_of_momentum>;
+  CHECK(sentence([] { own_trainer(); }) == "");
+  CHECK(sentence([] { own_trainer({.learning_rate = std::numeric_limits<float>::infinity()}); }) != "");
 }
 
 TEST_CASE("numbers of fit, compare and generate") {

@@ -41,9 +41,10 @@ template <class hyper> void check_scheduled(hyper const& h, schedule::any const&
 template <class optimizer, class real>
 void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::string const& name) {
   for_each_hyperparameter(step.decaying, [&]<class number>(std::string const&, number value) {
-    if (std::is_floating_point_v<number> && !is_finite(static_cast<double>(value)))
-      throw error({name, ": `prepare` computes ", number_text(static_cast<double>(value)),
-                   " from these hyperparameters for the first step; give hyperparameters closer to the defaults"});
+    if constexpr (std::is_floating_point_v<number>)
+      if (!is_finite(static_cast<double>(value)))
+        throw error({name, ": `prepare` computes ", number_text(static_cast<double>(value)),
+                     " from these hyperparameters for the first step; give hyperparameters closer to the defaults"});
   });
   if constexpr (requires { typename optimizer::base; }) check_prepared<typename optimizer::base, real>(step.base, name);
 }

@@ -65,28 +65,34 @@ template <class hyper> void set_learning_rates(hyper& h, double rate) {
   if constexpr (requires { h.base; }) set_learning_rates(h.base, rate);
 }
 
+/// Calls f(name, value) if a field has an arithmetic or enumeration type. Enumerations are passed as int. Other fields
+/// may be pointers, or convert to them, as arrays do, and ranks have different addresses.
+template <class field, class function>
+void visit_number(std::string const& name, field const& value, function const& f) {
+  if constexpr (std::is_enum_v<field>) f(name, static_cast<int>(value));
+  else if constexpr (std::is_arithmetic_v<field>) f(name, value);
+}
+
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
-/// field by its position. Unless all fields are float or all are double, only fields of arithmetic or enumeration type
-/// are visited by position, and none if `field_count` is 0, as for more than twelve fields, an array or a base class.
-/// Enumerations are passed as int. The fields of the wrapped optimizer follow in the same way, with " of the base"
-/// after their names. `name`: text such as ".beta1" or "field 3 of hyper".
+/// field by its position. Only fields of arithmetic or enumeration type are visited (`visit_number`); by position, all
+/// values if all are float or all are double, and none if `field_count` is 0, as for more than twelve fields, an array
+/// or a base class. The fields of the wrapped optimizer follow in the same way, with " of the base" after their names.
+/// `name`: text such as ".beta1" or "field 3 of hyper".
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
-  if constexpr (requires { h.learning_rate; }) f(".learning_rate", h.learning_rate);
-  if constexpr (requires { h.weight_decay; }) f(".weight_decay", h.weight_decay);
-  if constexpr (requires { h.momentum; }) f(".momentum", h.momentum);
-  if constexpr (requires { h.beta1; }) f(".beta1", h.beta1);
-  if constexpr (requires { h.beta2; }) f(".beta2", h.beta2);
-  if constexpr (requires { h.epsilon; }) f(".epsilon", h.epsilon);
+  if constexpr (requires { h.learning_rate; }) visit_number(".learning_rate", h.learning_rate, f);
+  if constexpr (requires { h.weight_decay; }) visit_number(".weight_decay", h.weight_decay, f);
+  if constexpr (requires { h.momentum; }) visit_number(".momentum", h.momentum, f);
+  if constexpr (requires { h.beta1; }) visit_number(".beta1", h.beta1, f);
+  if constexpr (requires { h.beta2; }) visit_number(".beta2", h.beta2, f);
+  if constexpr (requires { h.epsilon; }) visit_number(".epsilon", h.epsilon, f);
   if constexpr (is_made_of<hyper, float>) for_each_position<float>(h, f);
   else if constexpr (is_made_of<hyper, double>) for_each_position<double>(h, f);
   else {
     int position = 0;
-    for_each_field(h, [&]<class field>(field const& value) {
+    for_each_field(h, [&](auto const& value) {
       ++position;
-      auto const name = concat({"field ", position, " of hyper"});
-      if constexpr (std::is_enum_v<field>) f(name, static_cast<int>(value));
-      else if constexpr (std::is_arithmetic_v<field>) f(name, value);
+      visit_number(concat({"field ", position, " of hyper"}), value, f);
     });
   }
   if constexpr (requires { h.base; })
