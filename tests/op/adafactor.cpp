@@ -234,6 +234,26 @@ TEST_CASE("adafactor: the clip coefficient multiplies the gradient") {
   }
 }
 
+TEST_CASE_TEMPLATE("adafactor: a gradient whose square overflows leaves weights and states finite", optimizer,
+                   adafactor, adafactor_with_momentum) {
+  for (shape const s : {shape(5, 3), shape(2, 5, 3), shape(7)}) {
+    auto const gradient = array<float>::random(s, 2);
+    auto large = gradient, largest = gradient;
+    for (std::size_t i = 0; i < gradient.values().size(); ++i) {
+      large[i] = 1e22f * gradient[i];
+      largest[i] = std::copysign(std::numeric_limits<float>::max(), gradient[i]);
+    }
+    trained<optimizer, float> t(s, array<double>::random(s, 1).values());
+    for (auto const& g : {gradient, large, largest, largest, gradient}) {
+      auto const before = t.weight.values();
+      t.step(g);
+      for (auto const* const result : {&t.weight, &t.row, &t.column, &t.square, &t.average})
+        for (auto const x : result->values()) CHECK(std::isfinite(x));
+      if (t.updates < 5) CHECK(t.weight.values() != before);
+    }
+  }
+}
+
 TEST_CASE("adafactor: a trainer updates each tensor of the model") {
   check_trainer<adafactor>();
   check_trainer<adafactor_relative_step>();

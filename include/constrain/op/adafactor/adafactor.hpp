@@ -1,6 +1,9 @@
 #pragma once
 
+#include "constrain/base/host_device.hpp"
 #include "constrain/op/update/update.hpp"
+
+#include <limits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
@@ -15,6 +18,25 @@ struct adafactor_step {
   double weight_decay;          // decoupled
   std::int64_t scale_parameter; // 1: the root mean square of the parameter multiplies the rate; 0: it does not
 };
+
+/// The largest finite value of `real`, as a constant, since device code cannot call std::numeric_limits.
+template <class real> inline constexpr real largest_average = std::numeric_limits<real>::max();
+
+/// The new moving average of the squared gradient plus epsilon1, from the average before this step and the mean of the
+/// squared gradient in this step; at most the largest finite value, since the update would be NaN with infinity.
+template <class real>
+CT_HOST_DEVICE inline real average_of_squares(adafactor_step const& h, real old_average, double mean) {
+  double const average = h.beta2 * static_cast<double>(old_average) + (1 - h.beta2) * (mean + h.epsilon1);
+  return average < static_cast<double>(largest_average<real>) ? static_cast<real>(average) : largest_average<real>;
+}
+
+/// The square of a gradient, at most 2^126 in fp32 and 2^1022 in fp64: a moving average of such squares is finite.
+template <class real> CT_HOST_DEVICE inline real limited_square(real gradient) {
+  constexpr real limit = sizeof(real) == 4 ? real(0x1p63) : real(0x1p511);
+  real const magnitude = gradient < 0 ? -gradient : gradient;
+  real const limited = magnitude < limit ? magnitude : limit;
+  return limited * limited;
+}
 
 /// Adafactor (Shazeer & Stern 2018, algorithm 4) for a parameter [..., rows, columns]: the second moment of each matrix
 /// is factored into row and column averages. optimizer::adafactor has the formulas. Inputs: the gradient,

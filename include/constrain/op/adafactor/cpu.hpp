@@ -77,7 +77,7 @@ template <class real> struct adafactor_matrix {
       for (std::int64_t r = begin; r < end; ++r) {
         double const sum =
             ordered_sum<double>(0, m.columns, [=](std::int64_t i) { return m.square(r * m.columns + i); });
-        m.new_row[r] = average_of(h, m.row[r], sum / static_cast<double>(m.columns));
+        m.new_row[r] = op::average_of_squares(h, m.row[r], sum / static_cast<double>(m.columns));
       }
     });
     constexpr std::int64_t width = 64; // columns per chunk: their sums stay in the L1 cache
@@ -89,7 +89,7 @@ template <class real> struct adafactor_matrix {
         for (std::int64_t i = 0; i < end - begin; ++i) sum[i] += m.square(first + i);
       }
       for (std::int64_t i = begin; i < end; ++i) {
-        m.new_column[i] = average_of(h, m.column[i], sum[i - begin] / static_cast<double>(m.rows));
+        m.new_column[i] = op::average_of_squares(h, m.column[i], sum[i - begin] / static_cast<double>(m.rows));
         m.factor[i] = 1 / math::sqrt(m.new_column[i]);
       }
     });
@@ -141,9 +141,6 @@ private:
   double square(std::int64_t i) const {
     double const g = static_cast<double>(gradient[i]) * scale;
     return g * g;
-  }
-  static real average_of(op::adafactor_step const& h, real old_average, double mean) {
-    return static_cast<real>(h.beta2 * static_cast<double>(old_average) + (1 - h.beta2) * (mean + h.epsilon1));
   }
 };
 
@@ -259,7 +256,7 @@ private:
     auto const beta2 = static_cast<real>(h.beta2);
     for_elements(weight.count, [=](std::int64_t i) {
       real const g = gradient[i] * scale;
-      new_squares[i] = beta2 * squares[i] + (1 - beta2) * (g * g + epsilon);
+      new_squares[i] = beta2 * squares[i] + (1 - beta2) * (op::limited_square(g) + epsilon);
     });
     auto const direction = [=](std::int64_t i) { return gradient[i] * scale / math::sqrt(new_squares[i]); };
     double const rms =

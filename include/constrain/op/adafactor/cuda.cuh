@@ -46,7 +46,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   double weight_squares = 0, update_squares = 0;
   for (auto i = begin + threadIdx.x; i < end; i += cuda_threads) {
     real const g = arrays.gradient[i] * scale;
-    arrays.new_squares[i] = beta2 * arrays.squares[i] + (1 - beta2) * (g * g + epsilon);
+    arrays.new_squares[i] = beta2 * arrays.squares[i] + (1 - beta2) * (op::limited_square(g) + epsilon);
     auto const update = static_cast<double>(arrays.direction(i));
     auto const weight = static_cast<double>(arrays.elements.weight[i]);
     weight_squares += weight * weight, update_squares += update * update;

@@ -41,12 +41,6 @@ template <class real> struct adafactor_arrays {
   adafactor_rates* rates;
 };
 
-/// The new moving average of the squared gradient plus epsilon1, from the average before this step and the mean of the
-/// squared gradient in this step.
-template <class real> __device__ real adafactor_average(op::adafactor_step const& h, real old_average, double mean) {
-  return static_cast<real>(h.beta2 * static_cast<double>(old_average) + (1 - h.beta2) * (mean + h.epsilon1));
-}
-
 /// The squares of n consecutive elements of the scaled gradient, for column_sums_kernel.
 template <int n, class real> struct adafactor_squares {
   real const* gradient;
@@ -84,7 +78,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   gradient_squares = warp_sum(gradient_squares), weight_squares = warp_sum(weight_squares);
   if (threadIdx.x % 32 != 0) return;
   arrays.new_row[row] =
-      detail::adafactor_average(*arrays.hyper, arrays.row[row], gradient_squares / static_cast<double>(columns));
+      op::average_of_squares(*arrays.hyper, arrays.row[row], gradient_squares / static_cast<double>(columns));
   arrays.weight_squares[row] = weight_squares;
 }
 
@@ -102,8 +96,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     for (std::int64_t part = 0; part < parts; ++part)
       sum += arrays.column_sums[(matrix * parts + part) * e.columns + i];
     auto const index = matrix * e.columns + i;
-    real const average =
-        detail::adafactor_average(*arrays.hyper, arrays.column[index], sum / static_cast<double>(e.rows));
+    real const average = op::average_of_squares(*arrays.hyper, arrays.column[index], sum / static_cast<double>(e.rows));
     arrays.new_column[index] = average;
     arrays.factor[index] = 1 / math::sqrt(average);
   }
