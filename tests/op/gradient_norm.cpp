@@ -143,6 +143,12 @@ TEST_CASE("gradient_norm: clipping scales what is longer, and only that") {
   CHECK(clipped({0, 0}, 2) == std::vector<double>{0, 1});
 }
 
+TEST_CASE("gradient_norm: the scale of a finite norm is neither 0 nor a denormal") {
+  for (double const norm : {5e10, 5e150}) // the quotient is a denormal, and below all denormals
+    CHECK(clipped({norm * norm}, 3e-308) == std::vector<double>{norm, std::numeric_limits<double>::min()});
+  CHECK(clipped({9, 16}, 1e-300)[1] == doctest::Approx(2e-301).epsilon(1e-6));
+}
+
 TEST_CASE("gradient_norm: what is not finite is skipped, clipping or not") {
   for (double bad : {std::numeric_limits<double>::infinity(), std::nan("")})
     for (double limit : {0.0, 2.0}) {

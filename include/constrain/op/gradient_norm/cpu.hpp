@@ -139,7 +139,8 @@ private:
     for (std::int64_t i = 0; i < squares.count; ++i) sum += squares[i];
     double const norm = math::sqrt(sum) / loss_scale;
     norm_and_scale[0] = norm;
-    norm_and_scale[1] = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
+    double const coefficient = (maximum > 0 ? std::min(1.0, maximum / (norm + 1e-6)) : 1.0) / loss_scale;
+    norm_and_scale[1] = std::max(coefficient, op::smallest_scale);
     // The update may multiply in fp32, so the scale must also be finite in fp32.
     if (math::finite(norm) && !math::finite(static_cast<double>(static_cast<float>(norm_and_scale[1]))))
       norm_and_scale[0] = std::numeric_limits<double>::infinity(); // the trainer skips a step whose norm is not finite

@@ -212,7 +212,7 @@ static __global__ void clip_coefficient_kernel(stored const* squares, std::int64
   // The update may multiply in fp32, so the scale must also be finite in fp32.
   bool const usable = math::finite(norm) && math::finite(static_cast<float>(scale));
   norm_and_scale[0] = usable || !math::finite(norm) ? norm : math::infinity<stored>; // infinity: the update is skipped
-  norm_and_scale[1] = usable ? scale : stored(0);
+  norm_and_scale[1] = !usable ? stored(0) : scale > op::smallest_scale ? scale : stored(op::smallest_scale);
 }
 
 template <class architecture> struct kernel<op::clip_coefficient, cuda<architecture>> {

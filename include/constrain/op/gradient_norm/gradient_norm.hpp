@@ -3,6 +3,8 @@
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/program/backward.hpp"
 
+#include <limits>
+
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Options of the ops that write one of the squared norms.
@@ -111,15 +113,18 @@ struct gradient_norm_squared {
   }
 };
 
+/// The smallest scale of a finite norm. (0 would skip the update, and compiled with -ffast-math, so may a denormal.)
+inline constexpr double smallest_scale = std::numeric_limits<double>::min();
+
 /// Clipping by the global norm (Pascanu et al. 2013), like torch.nn.utils.clip_grad_norm_: the squared norms of all
 /// gradients and the maximum norm (a scalar) -> [norm, scale], fp64. The norm is the square root of the sum of the
 /// squared norms. The update multiplies every gradient by scale = min(1, maximum / (norm + 1e-6)). If the maximum is 0
-/// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped. If the norm is finite but
-/// scale is not finite in fp32, the norm is set to infinity and scale to 0, so the update is skipped too. With the loss
-/// scale (a scalar) as input 2, the norm is divided by the loss scale before scale is computed from it, so it is the
-/// norm of the unscaled gradients; scale is then divided by the loss scale too, so it also unscales the gradients. With
-/// `optimizer::in_backward`, the only input is the squared norms, and scale is not used: each tensor has already been
-/// updated with its own scale (op::tensor_scale).
+/// or left out, scale is 1. If the norm is not finite, scale is 0, and the update is skipped; with a finite norm, scale
+/// is at least `smallest_scale`. If the norm is finite but scale is not finite in fp32, the norm is set to infinity and
+/// scale to 0, so the update is skipped too. With the loss scale (a scalar) as input 2, the norm is divided by the loss
+/// scale before scale is computed from it, so it is the norm of the unscaled gradients; scale is then divided by the
+/// loss scale too, so it also unscales the gradients. With `optimizer::in_backward`, the only input is the squared
+/// norms, and scale is not used: each tensor has already been updated with its own scale (op::tensor_scale).
 struct clip_coefficient {
   static constexpr char const* name = "clip_coefficient";
 
