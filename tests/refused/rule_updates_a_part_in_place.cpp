@@ -7,9 +7,7 @@ struct rule {
 #ifdef CORRECT
   using base = ct::optimizer::sgd;
 #endif
-  struct hyper {
-    ct::optimizer::sgd::hyper base{};
-  };
+  using hyper = ct::optimizer::sgd::hyper;
   static constexpr void update(ct::update_rule& u) { ct::op::update_by<ct::optimizer::sgd>(u); }
 };
 

@@ -97,7 +97,7 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 /// `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
 template <class optimizer>
 constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_scale, ref hyper) {
-  update_rule rule(out, gradient, norm_and_scale, hyper);
+  update_rule rule(out, gradient, norm_and_scale, hyper, op::hyper_layout_of<optimizer>());
   int const parameter = out.program.values[gradient].belongs_to;
   bool const is_narrow_weight = is_narrow(out.program.values[parameter].type);
   bool const by_tensor = has_update_rule<optimizer> || is_narrow_weight;

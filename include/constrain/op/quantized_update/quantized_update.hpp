@@ -101,8 +101,9 @@ constexpr void update_quantized(update_rule& rule, std::integer_sequence<int, i.
 
 /// Appends a parameter's update with 8-bit states. Each field of the state of `optimizer` is stored in two tensors: the
 /// codes, with the field's name, and the scales, named "<field>_scale". Before the first step, the field is 0. Refused:
-/// a `rule` that refers to a part of a parameter.
+/// a `rule` that refers to a part of a parameter, and an `optimizer` that `update_by` refuses.
 template <class optimizer> constexpr void update_quantized(update_rule& rule) {
+  rule.needs_hyper(hyper_layout_of<optimizer>());
   detail::update_quantized<optimizer>(rule, std::make_integer_sequence<int, state_fields<optimizer>()>{});
 }
 

@@ -87,6 +87,19 @@ struct base_hyperparameters<optimizer, real> {
   }
 };
 
+/// The object whose address identifies the layout of a `step_hyperparameters`. `prepared`: the result of `prepare`.
+template <class hyper, class prepared, hyper_layout const* base> inline constexpr hyper_layout hyper_layout_with{base};
+
+/// The layout of the optimizer's `step_hyperparameters`. Two optimizers have the same layout if they have the same
+/// `hyper`, the same result type of `prepare`, and base optimizers with the same layout or none.
+template <class optimizer> constexpr hyper_layout const* hyper_layout_of() {
+  using hyper = typename optimizer::hyper;
+  using prepared = typename step_hyperparameters<optimizer, float>::prepared;
+  if constexpr (requires { typename optimizer::base; })
+    return &hyper_layout_with<hyper, prepared, hyper_layout_of<typename optimizer::base>()>;
+  else return &hyper_layout_with<hyper, prepared, nullptr>;
+}
+
 /// The `step_hyperparameters` of `optimizer` in the operand `bytes`, as a reference into its memory. The operand holds
 /// only these hyperparameters, or begins with them if an optimizer wraps `optimizer`. `real`: the type in which the
 /// weights are updated.

@@ -10,6 +10,15 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+namespace op {
+
+/// Identifies, by its address, the layout of an optimizer's `step_hyperparameters` (`hyper_layout_of`).
+struct hyper_layout {
+  hyper_layout const* base; // of the base optimizer, whose hyperparameters come first; null without a base
+};
+
+} // namespace op
+
 /// The argument of an optimizer's update rule, the function `optimizer::update`: gives the rule the parameter to
 /// update, its gradient and its states, and appends nodes. A rule is called once for each trained parameter. For a
 /// parameter inside a repeat, the nodes that the rule appends are in a loop over the iterations of the repeat, so that
@@ -65,11 +74,27 @@ public:
                           "without an average");
   };
 
+  /// A rule calls `op::update_by` for an optimizer that would read the hyperparameters of another one.
+  template <diagnosis d> struct hyper_of_another_optimizer {
+    static_assert(d.ok(), "optimizer: its rule calls `op::update_by<O>`, but O would read other bytes as its "
+                          "hyperparameters; let O be the `base` of the optimizer, the base of this base, and so on, or "
+                          "have the `hyper`, `prepare` and `base` of one of them");
+  };
+
+  /// A rule assigns to a value that does not belong to its parameter.
+  template <diagnosis d> struct target_of_no_assign {
+    static_assert(d.ok(), "optimizer: its rule calls `assign` with a target that is not the parameter, its gradient or "
+                          "one of its states; as the target, write the result of `parameter`, `gradient` or `state` of "
+                          "the same ct::update_rule (for a part: called after the last `assign` to it)");
+  };
+
   /// For the pass `update`, which makes one `update_rule` per parameter. `out`: the builder of the program. `gradient`:
   /// index of the value that holds the parameter's gradient. `scale()` and `hyper()` return `scale` and `hyper`.
-  constexpr update_rule(builder& out, int gradient, ref scale, ref hyper)
+  /// `layout`: the layout of the bytes of `hyper`.
+  constexpr update_rule(builder& out, int gradient, ref scale, ref hyper, op::hyper_layout const* layout)
       : out_(out), gradient_(gradient), parameter_(out.program.values[gradient].belongs_to),
-        scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper) {}
+        scale_(scale), working_copy_{out.program.values[gradient].belongs_to, at::current}, hyper_(hyper),
+        hyper_layout_(layout) {}
 
   /// Shape of the parameter. Inside a repeat, it is the shape of one iteration's tensor. If the parameter is sharded,
   /// it is the shape of the full tensor. If tensor parallelism divides the parameter, it is the shape of this rank's
@@ -131,11 +156,13 @@ public:
   constexpr value state(std::string_view name) { return state(name, shape()); }
 
   /// If the gradient norm is finite, stores `source` in `target`, converted to the type of `target`. `target`: the
-  /// result of `parameter`, `gradient` or `state`. `target` and `source` must have the same shape.
+  /// result of `parameter`, `gradient` or `state`; any other value is refused. `target` and `source` must have the same
+  /// shape.
   constexpr void assign(value target, value source) {
     if (!out_.program.failure.ok()) return; // after a failure, `emit_all` returns no values
     if (part_index_ >= 0 && target.where() == new_parameter_.where()) return replace(new_parameter_, source);
     if (part_index_ >= 0 && target.where() == new_gradient_.where()) return replace(new_gradient_, source);
+    if (!is_target(target.where())) return out_.program.fail(diagnosis_with<target_of_no_assign>(info().line));
     out_.call<op::assign>({source.where(), scale_}, {target.where()}, {.to = target.type()}, info().line);
   }
 
@@ -169,6 +196,13 @@ public:
   /// Refuses the program if this object refers to a part of a parameter.
   constexpr void needs_full_parameter() {
     if (part_index_ >= 0) out_.program.fail(diagnosis_with<part_is_updated_in_place>(info().line));
+  }
+
+  /// Refuses the program unless `hyper()` holds hyperparameters with this layout, at its beginning.
+  constexpr void needs_hyper(op::hyper_layout const* layout) {
+    auto const* held = hyper_layout_;
+    while (held != nullptr && held != layout) held = held->base;
+    if (held == nullptr) out_.program.fail(diagnosis_with<hyper_of_another_optimizer>(info().line));
   }
 
   /// Adds a state "average" with the parameter's shape and type, and returns it. It is initially a copy of the
@@ -208,6 +242,14 @@ public:
 
 private:
   constexpr value_info const& info() const { return out_.program.values[parameter_]; }
+
+  /// Whether `assign` can store a tensor in `target`: in the full parameter, its gradient or one of its states.
+  constexpr bool is_target(ref target) const {
+    if (part_index_ < 0 && (target == working_copy_ || target == ref{gradient_, at::current})) return true;
+    if (!target) return false;
+    auto const& info = out_.program.values[target.value];
+    return info.role == role::state && info.belongs_to == parameter_;
+  }
 
   /// Whether the elements of a state of this type can have this initial value.
   static constexpr bool is_initial(double x, dtype type) {
@@ -258,6 +300,7 @@ private:
   builder& out_;
   int gradient_, parameter_;
   ref scale_, working_copy_, hyper_;
+  op::hyper_layout const* hyper_layout_;
   int part_index_ = -1;                // index of the part; -1: the full parameter
   value new_parameter_, new_gradient_; // tensors of the part: first slices, later the values that the rule assigns
 };
