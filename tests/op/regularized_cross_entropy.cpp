@@ -2,6 +2,7 @@
 #include "fixtures.hpp"
 #include "op/call_kernel.hpp"
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -85,6 +86,14 @@ TEST_CASE_TEMPLATE("regularized_cross_entropy: as PyTorch", real, float, double)
   check("cross_entropy_smoothed", {.label_smoothing = 0.1});
   check("cross_entropy_z_loss", {.z_loss = 0.01});
   check("cross_entropy_both", both);
+}
+
+TEST_CASE("regularized_cross_entropy: a class with a logit of -infinity adds nothing without smoothing") {
+  double const x[] = {0.5, -0.25, -std::numeric_limits<double>::infinity()};
+  double const log_sum = std::log(std::exp(x[0]) + std::exp(x[1]));
+  ct::regularized_loss<double> const masked({.z_loss = 0.5}, 3, 1), without({.z_loss = 0.5}, 2, 1);
+  CHECK(masked.loss_of_row(x, 1, log_sum) == without.loss_of_row(x, 1, log_sum));
+  CHECK(masked.loss_of_row(x, 1, log_sum) == doctest::Approx(log_sum - x[1] + 0.5 * log_sum * log_sum));
 }
 
 TEST_CASE("regularized_cross_entropy: evaluate computes the plain cross-entropy") {

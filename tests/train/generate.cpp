@@ -101,7 +101,7 @@ TEST_CASE("a class that is no token ends a list of tokens, but nothing follows i
   }
   CHECK(t.generate({7}, 1) == std::vector<std::int32_t>{7, 256});
   constexpr auto* said = "generate: the model has chosen class 256, but its inputs are tokens from 0 to 255; give the "
-                         "head as many classes as there are tokens, or sample one token at a time";
+                         "head as many classes as there are tokens, or pass a list of tokens and sample one at a time";
   CHECK(sentence([&] { t.generate({7}, 2); }) == said);
   CHECK(sentence([&] { t.generate("a", 1); }) == said);
 }

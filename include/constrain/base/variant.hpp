@@ -2,10 +2,10 @@
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's code
 // on the host: the instruction set (one of the names below), OpenMP, the GEMM library, MPI, NCCL, NVTX, the debug mode
-// and the old strings of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore translation units with different names
-// share no functions of the library. (Code that nvcc compiles has the same name: some functions differ in form, but not
-// in their results. clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang
-// 14, the other flags that -ffast-math implies do not change the name.)
+// and the old strings of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore translation units
+// with different names share no functions of the library. (Code that nvcc compiles has the same name: some functions
+// differ in form, but not in their results. clang 14 defines macros only for -ffast-math, -ffinite-math-only and
+// -fno-math-errno. With clang 14, the other flags that -ffast-math implies do not change the name.)
 
 #include <version>
 

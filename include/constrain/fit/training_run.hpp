@@ -15,6 +15,7 @@
 #include "constrain/fit/record/settings_of.hpp"
 #include "constrain/fit/summary.hpp"
 #include "constrain/fit/trainer_facts.hpp"
+#include "constrain/fit/validation_samples.hpp"
 #include "constrain/io/directory_writer.hpp"
 #include "constrain/train/agreement.hpp"
 #include "constrain/train/batches.hpp"
@@ -45,12 +46,11 @@ public:
     check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
-      if (is_rank_0_ && !is_done_) prepare_outputs();
+      if (is_rank_0_ && (!is_done_ || misses_evaluation())) prepare_outputs();
     });
     interruption const signal;
     signal_ = &signal;
-    start();
-    make_up_for_evaluation();
+    if (start() && misses_evaluation()) make_up_for_evaluation();
     if (!is_done_) train();
     end();
     return context_.result;
@@ -61,9 +61,11 @@ private:
   /// `validation_`, `further_validation_`, `steps_` and `is_done_`.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
-    if (options_.validation != nullptr) validation_ = validation_samples(options_.validation, ".validation");
+    if (options_.validation != nullptr)
+      validation_ = validation_samples<trainer, dataset>(options_.validation, ".validation");
     for (auto const& set : options_.further_validation)
-      further_validation_.push_back(validation_samples(set.data, concat({".further_validation '", set.name, "'"})));
+      further_validation_.push_back(
+          validation_samples<trainer, dataset>(set.data, concat({".further_validation '", set.name, "'"})));
     samples_ = samples_of<trainer, true>("fit", data_);
     constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
@@ -75,20 +77,7 @@ private:
     if (!is_done_) t_.batches(samples_, options_.tail); // throws if there is no batch
   }
 
-  /// The samples of a validation set. `name`: the option that gives it, in errors.
-  [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer d, std::string const& name) const {
-    auto const* const data = d.template to<dataset>();
-    if (data == nullptr)
-      throw error({"fit: the training data is ", data::kind_of<dataset>, ", but ", name, " is not; give ",
-                   data::kind_of<dataset>});
-    auto samples = samples_of<trainer, true>(concat({"fit, ", name}).c_str(), *data);
-    auto const wording = samples.wording();
-    if (!samples.has_labels())
-      throw error({"fit: the ", name, " ", wording.name_has, " no labels, because ", wording.unlabeled, " to predict"});
-    return samples;
-  }
-
-  /// Checks that all outputs can be written, and opens the records. Called only on rank 0, if a step is to be taken.
+  /// Checks that all outputs can be written, and opens the records if a step is to be taken. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
@@ -97,24 +86,28 @@ private:
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
     if (!options_.best.empty()) io::directory_writer{options_.best};
-    if (!options_.records.empty()) records_.emplace(options_.records, first_step_);
+    if (!options_.records.empty() && !is_done_) records_.emplace(options_.records, first_step_);
   }
 
   /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls the callback for the start.
-  [[gnu::noinline, gnu::cold]] void start() {
+  /// Returns whether no callback and no signal has asked for the end.
+  [[gnu::noinline, gnu::cold]] bool start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
     if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, facts_of(t_), peak_);
     context_.steps = steps_, context_.first_step = first_step_;
     call(callbacks_.start);
-    end_if_requested();
+    return !end_if_requested();
   }
 
-  /// Evaluates if a signal prevented the evaluation after the last step, so that a resumed run equals an uninterrupted
-  /// one. The record of that step stays without the evaluation.
+  /// Whether a signal prevented the evaluation after the last step.
+  bool misses_evaluation() const {
+    return options_.validation != nullptr && first_step_ > 0 && t_.state().missed_evaluation == first_step_;
+  }
+
+  /// Evaluates, so that a resumed run equals an uninterrupted one. The record of the last step stays as it is.
   [[gnu::cold]] void make_up_for_evaluation() {
     step_record record{.step = first_step_};
-    if (options_.validation == nullptr || first_step_ == 0 || t_.state().missed_evaluation != first_step_) return;
     if (evaluate(record) && is_done_ && !options_.directory.empty()) save(path_to_save(first_step_));
   }
 
@@ -318,12 +311,14 @@ private:
     if (!is_done_ || reason == stop_reason::interrupted) context_.result.stop_reason = reason;
     is_done_ = true;
   }
-  /// Ends the run on all ranks if a callback or a signal on any rank asks for the end. Collective.
-  void end_if_requested() {
+  /// Ends the run on all ranks if a callback or a signal on any rank asks for the end; returns whether one does.
+  /// Collective.
+  bool end_if_requested() {
     constexpr std::int64_t callback = 1 << 20; // above the largest possible number of interrupted ranks
     auto const requests =
         agree(t_.world(), joint_call::fit, (context_.stops() ? callback : 0) + (signal_->noted() ? 1 : 0));
     if (requests != 0) end_run(requests % callback != 0 ? stop_reason::interrupted : stop_reason::by_callback);
+    return requests != 0;
   }
 
   trainer& t_;

@@ -138,16 +138,14 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   }
 }
 
-/// The dimensions of a port's array, as text for an error. For `per::row`, a guess from the numbers of elements of the
-/// other ports: sequences and tokens, sequences, or other dimensions of the logits.
+/// The dimensions of a port's array, as text for an error. For `per::row`, sequences and tokens, or sequences, if an
+/// input has as many elements.
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(plan_ports ports, plan_port const& port, char const* outer) {
   auto each = port.spec.each;
   if (each == per::logit) return concat({"[", outer, "the dimensions of the logits]"});
   for (auto const& other : ports) {
     auto const entries = other.elements / std::max<std::int64_t>(other.spec.features, 1);
-    if (each != per::row || other.kind == port_kind::result) continue;
-    if (other.spec.each == per::token && entries == port.elements) each = per::token;
-    else if (other.spec.each != per::row && entries % port.elements == 0) each = per::sequence;
+    if (each == per::row && other.kind == port_kind::input && entries == port.elements) each = other.spec.each;
   }
   if (each == per::row) return concat({"[", outer, "the dimensions of the logits without the last]"});
   auto const features = port.spec.features > 0 ? concat({", ", port.spec.features}) : std::string();

@@ -31,8 +31,9 @@ CONSTRAIN_INLINE std::string text_of(std::vector<std::int32_t> const& tokens) {
 
 CONSTRAIN_INLINE void check_sampled(std::int32_t token, std::int64_t vocabulary) {
   if (token >= vocabulary)
-    throw error({"generate: the model has chosen class ", token, ", but its inputs are tokens from 0 to ",
-                 vocabulary - 1, "; give the head as many classes as there are tokens, or sample one token at a time"});
+    throw error(
+        {"generate: the model has chosen class ", token, ", but its inputs are tokens from 0 to ", vocabulary - 1,
+         "; give the head as many classes as there are tokens, or pass a list of tokens and sample one at a time"});
 }
 
 CONSTRAIN_INLINE std::int64_t fill_context(std::vector<std::int32_t>& context,

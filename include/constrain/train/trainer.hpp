@@ -198,10 +198,11 @@ public:
     engine_.drop_gradients();
   }
   /// Like `load`, but keeps the seed and the rest of the training state, such as the counters and the position in the
-  /// data.
+  /// data. A missed evaluation counts as done, since it would be that of other weights.
   void load_tensors(std::string const& directory) {
     synchronize();
     load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.storage_group);
+    state_.missed_evaluation = 0;
     engine_.drop_gradients();
   }
   /// Loads only weights, from a directory or safetensors file of Hugging Face Transformers or from another trainer's
@@ -217,6 +218,7 @@ public:
                                                    *ranks_.storage_group);
     for (int i = 0; i < table().size; ++i)
       reset_states_with_parameter(table(), i, engine_.arena(), ranks_.storage_group->rank());
+    state_.missed_evaluation = 0;
     engine_.drop_gradients();
     return result;
   }

@@ -6,6 +6,8 @@
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
 
+#include <concepts>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
@@ -74,6 +76,12 @@ struct cross_entropy {
 constexpr value cross_entropy(value logits, value labels, int line = __builtin_LINE()) {
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);
+}
+/// Does not compile: the third argument is not a number.
+template <std::floating_point real> constexpr value cross_entropy(value logits, value labels, real) {
+  static_assert(sizeof(real) == 0, "ct::cross_entropy: the third argument is a number; pass ct::cross_entropy_options, "
+                                   "for example {.label_smoothing = 0.1}");
+  return cross_entropy(logits, labels);
 }
 
 } // namespace constrain

@@ -5,6 +5,8 @@
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
 
+#include <concepts>
+
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
@@ -52,6 +54,12 @@ struct dropout {
 /// x. Refused: token ids.
 constexpr value dropout(value x, int line = __builtin_LINE()) {
   return emit<op::dropout>({x, detail::setting_of(x, detail::dropout_setting)}, {}, line);
+}
+/// Does not compile: the probability is a setting of the run, not an argument.
+template <std::floating_point real> constexpr value dropout(value x, real) {
+  static_assert(sizeof(real) == 0, "ct::dropout takes no probability; set it for the whole run with the option "
+                                   "`.dropout` of run_options, for example {.dropout = 0.1f}");
+  return x;
 }
 
 } // namespace constrain

@@ -21,10 +21,12 @@ public:
     double const nll = cross_entropy_of(x, label, log_sum);
     if (is_plain() || label == ignored_label) return nll;
     double const smoothing = options_.label_smoothing, log_sum_fp64 = static_cast<double>(log_sum);
+    double const z_term = options_.z_loss * log_sum_fp64 * log_sum_fp64;
+    if (smoothing == 0) return nll + z_term; // the mean of -log softmax may be infinite
     double const sum =
         static_cast<double>(ordered_sum<accumulate>(0, classes_, [=](std::int64_t i) { return accumulate(x[i]); }));
     double const uniform_loss = log_sum_fp64 - sum / static_cast<double>(classes_); // the mean of -log softmax
-    return (1 - smoothing) * nll + smoothing * uniform_loss + options_.z_loss * log_sum_fp64 * log_sum_fp64;
+    return (1 - smoothing) * nll + smoothing * uniform_loss + z_term;
   }
   /// dlogits = the gradient of the loss with respect to the row x, whose logsumexp is `log_sum`, times the scale; 0 for
   /// an ignored label, whatever the logits. x and dlogits may share memory.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "constrain/base/concat.hpp"
+#include "constrain/base/error.hpp"
+#include "constrain/data/dataset.hpp"
+#include "constrain/train/dataset.hpp"
+
+#include <string>
+
+namespace constrain::inline CONSTRAIN_VARIANT::detail {
+
+/// The samples of a validation set. `name`: the option that gives it, in errors. Throws `error` if the set is not of
+/// the kind of the training data, does not fit the trainer or has no labels.
+template <class trainer, class dataset>
+[[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer d, std::string const& name) {
+  auto const* const data = d.template to<dataset>();
+  if (data == nullptr)
+    throw error({"fit: the training data is ", data::kind_of<dataset>, ", but ", name, " is not; give ",
+                 data::kind_of<dataset>});
+  auto samples = samples_of<trainer, true>(concat({"fit, ", name}).c_str(), *data);
+  auto const wording = samples.wording();
+  if (!samples.has_labels())
+    throw error({"fit: the ", name, " ", wording.name_has, " no labels, because ", wording.unlabeled, " to predict"});
+  return samples;
+}
+
+} // namespace constrain::detail
