@@ -19,8 +19,7 @@ template <class optimizer> constexpr int state_fields() {
   using state = typename optimizer::template state<float>;
   if constexpr (std::is_empty_v<state>) return 0;
   else {
-    static_assert(std::is_trivially_copyable_v<state> && sizeof(state) % sizeof(float) == 0 &&
-                      sizeof(typename optimizer::template state<double>) == 2 * sizeof(state),
+    static_assert(std::is_trivially_copyable_v<state> && sizeof(state) % sizeof(float) == 0,
                   "an optimizer's `template <class real> struct state` must be trivially copyable, and all its fields "
                   "must have the type `real`");
     static_assert(sizeof(state) <= maximum_state_fields * sizeof(float),
