@@ -1,5 +1,5 @@
 # Functions that find the optional dependencies and link them to a target. The build and the installed package use them.
-# What they add is not installed ($<BUILD_INTERFACE:...>), since the user's machine may lack it.
+# Targets are installed without these dependencies ($<BUILD_INTERFACE:...>), since the user's machine may lack them.
 
 # Adds `folder` as a system include directory, unless it is one of the compiler's default directories: nvcc would search
 # such a directory before its own headers.

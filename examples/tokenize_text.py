@@ -27,7 +27,7 @@ def documents(paths):
     """The text of each document."""
     for path in paths:
         if path.suffix != ".jsonl":
-            with path.open(encoding="utf-8", newline="") as file:  # keeps line ends as they are
+            with path.open(encoding="utf-8", newline="") as file:  # newline="": do not translate line ends
                 yield file.read()
             continue
         with path.open(encoding="utf-8") as lines:

@@ -64,8 +64,8 @@
 #define CONSTRAIN_VARIANT_RANGES
 #endif
 
-// libstdc++'s debug mode gives std::vector a different layout, and its old ABI gives one to std::string. <version>
-// defines the macro of the ABI.
+// libstdc++'s debug mode changes the layout of std::vector, and its old ABI changes the layout of std::string.
+// <version> defines the macro of the ABI.
 #if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
 #if defined(_GLIBCXX_DEBUG)
 #define CONSTRAIN_VARIANT_CONTAINERS _old_strings_debug

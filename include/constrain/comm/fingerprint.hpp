@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// order. Errors show the names.
 class fingerprint {
 public:
-  /// Adds a string. A '\0' in `name` or `value`, such as in a path that is refused later, counts as '?'.
+  /// Adds a string. `text` holds '?' instead of each '\0' in `name` or `value`, because '\0' ends a field there.
   void add(std::string_view name, std::string_view value) { add_field(name), add_field(value); }
   /// Adds a bool or a number. A floating-point number is written with the fewest digits that round-trip.
   template <class number>
@@ -43,9 +43,9 @@ private:
 };
 
 /// Throws the same `error` on every rank unless all ranks have the same fingerprint and are in the same call (`call`).
-/// If fingerprints differ, the error contains the name of the first value that differs between rank 0 and another rank,
-/// and both values, and says what to do in this call. `local`: this rank's fingerprint. Does nothing with a single
-/// rank. Collective: one all-gather, or two if fingerprints differ.
+/// If fingerprints differ, the error names the first value that differs between rank 0 and another rank, shows both
+/// values, and says how to make the ranks agree. `local`: this rank's fingerprint. Does nothing with a single rank.
+/// Collective: one all-gather, or two if fingerprints differ.
 void check_ranks_agree(communicator& world, joint_call call, fingerprint const& local);
 
 } // namespace constrain

@@ -30,8 +30,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class mpi final : public communicator {
 public:
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be
-  /// above 0, which is not checked. Throws `error` if there are more than `maximum_size` processes. The first
-  /// construction in a program is collective.
+  /// above 0, which is not checked. Throws `error` if the program has called MPI_Finalize, or if there are more than
+  /// `maximum_size` processes. The first construction in a program is collective.
   explicit mpi(double deadline = 1800) : mpi(initialized_world(deadline), deadline) {}
   ~mpi() override;
 

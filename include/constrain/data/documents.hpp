@@ -52,7 +52,8 @@ public:
 private:
   std::vector<std::int32_t> tokens_{}, labels_{};
   std::vector<bool> prompt_{};         ///< By token; tokens beyond its end are not part of a prompt.
-  std::vector<std::size_t> begins_{0}; ///< Each document's first index in `tokens_`; then `tokens_.size()`.
+  std::vector<std::size_t> begins_{0}; ///< Each document's first index in `tokens_`; then `tokens_.size()`. Empty after
+                                       ///< a move from this object.
 };
 
 /// Splits a corpus into documents without classes. Each document includes the token `end` that ends it; the last

@@ -29,16 +29,18 @@ public:
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. After
   /// that step, `fit` still evaluates if `.validation` is set, and saves if `.directory` is set; but after a call in
-  /// on_save, it does not evaluate, since a step is evaluated before it is saved. Has no effect in on_end.
-  /// `result.stop_reason` becomes `stop_reason::by_callback`, unless the run already ends for another reason.
+  /// on_save, it does not evaluate, since a step is evaluated before it is saved. In an evaluation that makes up for a
+  /// missed one, the run ends before the first step. Has no effect in on_end. `result.stop_reason` becomes
+  /// `stop_reason::by_callback`, unless the run already ends for another reason.
   void stop() { stops_ = true; }
 
   /// Adds the value of a user-defined metric to the records. Only rank 0 writes records, so values on other ranks are
   /// not recorded. A value from on_start is written with the first step, a value from on_step or on_evaluation with the
   /// current step, and a value from on_save with the next step (with the current step, if the save was to `.best`). A
-  /// value from on_end, or for a step that does not run, is written only to summary.json (nowhere if the call to `fit`
-  /// takes no step). A second value of a metric for the same step replaces the first. Throws `error` if the name is
-  /// empty, is not UTF-8 or has a NUL byte.
+  /// value from an evaluation that makes up for a missed one is written with the next step. A value from on_end, or for
+  /// a step that does not run, is written only to summary.json (nowhere if the call to `fit` takes no step). A second
+  /// value of a metric for the same step replaces the first. Throws `error` if the name is empty, is not UTF-8 or has a
+  /// NUL byte.
   void metric(std::string_view name, double value) {
     bool const has_nul = name.find('\0') != name.npos; // the event file would end the name there
     if (name.empty() || has_nul || io::find_invalid_utf8(name) != name.size())

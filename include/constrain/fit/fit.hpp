@@ -12,8 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
 /// evaluates, saves the run and writes records as `options` specify. Collective: all ranks call it. `fit` is equivalent
 /// to a hand-written loop over `t.batches` and `t.step`, and uses the trainer's arena. SIGINT and SIGTERM end the run
-/// before the first step, after the current step or during an evaluation; after the last step, they only set the stop
-/// reason. After a signal that ends the run, `fit` saves the run if this call has taken a step and `.directory` is set.
+/// before the first step, after the current step or during an evaluation; when neither a step nor an evaluation is
+/// left, they only set the stop reason. After a signal that ends the run, `fit` saves the run if this call has taken a
+/// step and `.directory` is set. If a signal prevented an evaluation that was due, `fit` makes up for it before the
+/// first step when the run is resumed.
 ///
 /// On a CUDA device, `fit` reads the result of a step after it has enqueued the next step, so that the device need not
 /// wait for the host; progress lines appear one step late. With a callback, `.records` or precision::fp16, and after

@@ -7,10 +7,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Loads the weights saved in `directory`, the `.best` of `fit`. Also loads the averages (optimizer::averaged), since
-/// the evaluations, whose losses choose the best weights, read them. Does nothing if this run has no validation loss:
-/// the directory may then hold another run. Collective. Throws the errors of `trainer::load_pretrained` or, with
-/// averages, of `trainer::load_tensors`.
+/// Loads the weights saved in `directory`, the `.best` of `fit`. With averages (optimizer::averaged), which the
+/// evaluations read, also loads these averages and all other tensors: optimizer states and settings. Does nothing if
+/// this run has no validation loss, because the directory may then hold another run, or if there is no saved run.
+/// Collective. Throws the errors of `found_by_all`, and of `trainer::load_pretrained` or, with averages, of
+/// `trainer::load_tensors`.
 template <class trainer> [[gnu::noinline, gnu::cold]] void load_best(trainer& t, std::string const& directory) {
   if (!is_finite(t.state().best_validation_loss) || !found_by_all(t.world(), directory)) return;
   if constexpr (trainer::entries::step::keeps_averages) t.load_tensors(directory);

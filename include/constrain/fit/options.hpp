@@ -20,11 +20,11 @@ struct named_validation {
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
 /// all earlier ones. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). A call that
-/// takes no step, for example because the run is already complete, neither evaluates nor saves, and leaves summary.json
-/// and report.html as they are. `fit` throws `error` for a field that is not valid or needs a field that is not set,
-/// for a path with a NUL byte, and if a save would replace or remove another output: neither `.best` nor `.records` may
-/// be, or be inside, a directory that a save to `.directory` replaces or removes, and neither `.directory` nor
-/// `.records` may be, or be inside, `.best`.
+/// takes no step, for example because the run is already complete, does not change summary.json and report.html, and
+/// neither evaluates nor saves, unless it makes up for an evaluation that a signal prevented. `fit` throws `error` for
+/// a field that is not valid or needs a field that is not set, for a path with a NUL byte, and if a save would replace
+/// or remove another output: neither `.best` nor `.records` may be, or be inside, a directory that a save to
+/// `.directory` replaces or removes, and neither `.directory` nor `.records` may be, or be inside, `.best`.
 struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run, at least 0; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0;    // epochs of the whole run, at least 0; 0: no limit. If `.steps` is set too, the limit
@@ -34,7 +34,8 @@ struct fit_options {
   std::vector<named_validation> further_validation{}; // more data to evaluate each time `.validation` (needed) is
                                                       // evaluated; `.best`, `.patience` and `.plateau` ignore it
   interval evaluate_every = 0; // when to evaluate `.validation` (needed), besides the end; 0: only at the end. If a
-                               // signal ends the run, there is no evaluation at the end
+                               // signal ends the run, there is no evaluation at the end; `fit` makes up for an
+                               // evaluation that was due when the run is resumed
   std::string directory{};     // directory to save the run in; empty: the run is not saved
   interval save_every = 0;     // when to save to `.directory` (needed), besides the end; 0: only at the end
   std::FILE* log = stdout;     // stream for the text that rank 0 prints, such as progress lines; null: silent
@@ -45,8 +46,8 @@ struct fit_options {
                                // them is needed), as `save_options::max_shard_size`; 0: one file
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
-  bool load_best = false;      // at the end of the run, load the weights saved in `.best`, if this run has evaluated;
-                               // needs `.best`
+  bool load_best = false;      // at the end of the run, load the weights saved in `.best` (with optimizer::averaged:
+                               // all its tensors), unless this run has no validation loss; needs `.best`
   std::int64_t patience = 0;   // end the run after this many (at least 0) evaluations in a row without a lower loss;
                                // needs `.evaluate_every`; 0: never
   std::int64_t plateau = 0;    // scale the learning rate each time this many (at least 0) evaluations in a row had no

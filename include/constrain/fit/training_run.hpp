@@ -33,8 +33,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One call to `fit`, with one function per phase: check, prepare_outputs, start, train and end. The constructor's
-/// arguments must outlive this object.
+/// One call to `fit`, with one function per phase: check, prepare_outputs, start, make_up_for_evaluation, train and
+/// end. The constructor's arguments must outlive this object.
 template <class trainer, class dataset> class training_run {
 public:
   [[gnu::cold]] training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)
@@ -58,7 +58,8 @@ public:
 
 private:
   /// Checks options and data before the first step, so that an error does not appear hours later. Sets `samples_`,
-  /// `validation_`, `further_validation_`, `steps_` and `is_done_`.
+  /// `validation_`, `further_validation_`, `steps_` and `is_done_`, and the stop reason if the run has already lost its
+  /// patience.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr)
@@ -90,7 +91,7 @@ private:
   }
 
   /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls the callback for the start.
-  /// Returns whether no callback and no signal has asked for the end.
+  /// Returns false if a callback or a signal has asked for the end.
   [[gnu::noinline, gnu::cold]] bool start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
@@ -105,7 +106,8 @@ private:
     return options_.validation != nullptr && first_step_ > 0 && t_.state().missed_evaluation == first_step_;
   }
 
-  /// Evaluates, so that a resumed run equals an uninterrupted one. The record of the last step stays as it is.
+  /// Makes up for the missed evaluation, so that a resumed run equals an uninterrupted one. Does not change the record
+  /// of the last step. Saves the run if no step follows.
   [[gnu::cold]] void make_up_for_evaluation() {
     step_record record{.step = first_step_};
     if (evaluate(record) && is_done_ && !options_.directory.empty()) save(path_to_save(first_step_));

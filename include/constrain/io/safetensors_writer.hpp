@@ -18,9 +18,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// their order. `bytes_of(i)` returns the `tensors[i].bytes.size()` bytes of tensor i, which must be valid until the
 /// next call; it is called once per tensor, in the order of the file. Only the size of `tensors[i].bytes` is used.
 /// `metadata`: the header's "__metadata__". Throws `error` for tensors that cannot be written (more than
-/// `safetensors_maximum_names`, a dtype without `dtype_bytes`, an invalid shape, a wrong number of bytes, or a name
-/// that is duplicate, reserved or not UTF-8), for metadata with too many keys, a duplicate key or text that is not
-/// UTF-8, and if writing fails.
+/// `safetensors_maximum_names`, a dtype that `dtype_bytes` does not list, an invalid shape, a wrong number of bytes, or
+/// a name that is duplicate, reserved or not UTF-8), for metadata with too many keys, a duplicate key or text that is
+/// not UTF-8, and if writing fails.
 [[gnu::cold]] void write_safetensors(output_file& out, std::span<tensor const> tensors, metadata_list const& metadata,
                                      function_ref<std::span<std::byte const>(std::size_t)> bytes_of);
 /// Like the overload above, with `tensors[i].bytes` as `bytes_of(i)`.

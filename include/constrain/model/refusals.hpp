@@ -48,8 +48,8 @@ template <diagnosis d> struct inputs_do_not_fit_the_model {
                         "ct::per::sequence}};`; without this list, the only input is `tokens`");
 };
 
-/// A list of ports of the model or the objective is empty or has more than `maximum_ports` ports, or a ct::port_spec in
-/// it is invalid.
+/// A list of ports of the model or the objective is empty or has more than `maximum_ports` ports, a ct::port_spec in it
+/// is invalid, or the objective's member `labels` is not a static list.
 template <diagnosis d> struct port_is_invalid {
   static_assert(d.ok(), "task: the model's `inputs` or the objective's `labels` are empty, have more than eight ports, "
                         "or hold a ct::port_spec without a name, two with the same name, one with a negative "

@@ -154,8 +154,8 @@ private:
     return out_.type_of(g).type == type ? g : out_.call<op::cast>({g}, {}, {.to = type}, line).outputs[0];
   }
 
-  /// Appends a node that copies the gradient `from` into `to`, or adds it if `to` is an accumulating buffer that is
-  /// already written.
+  /// Appends a node that copies the gradient `from`, cast to the type of `to`, into `to`, or adds it if `to` is an
+  /// accumulating buffer that is already written.
   constexpr void copy_gradient(ref from, ref to, int line) {
     out_.call<op::copy>({in_type(from, out_.type_of(to).type, line)}, {to}, {}, line);
   }

@@ -69,8 +69,8 @@ private:
   constexpr int next(int v) const { return p_.values[v].overwritten_by ? p_.values[v].overwritten_by.value : -1; }
   /// Whether input k of the call n is an operand of a GEMM.
   static constexpr bool is_gemm_operand(node const& n, int k) { return (n.op->gemm_operands >> k & 1u) != 0; }
-  /// Whether the value is a floating-point activation of several rows whose length is not a multiple of 16 bytes, and
-  /// is not loop-carried, an accumulator or a view.
+  /// Whether the value is a floating-point activation with several rows, the length of a row is not a multiple of 16
+  /// bytes, and the value is neither loop-carried nor an accumulator nor a view.
   static constexpr bool has_rows_to_pad(value_info const& info) {
     bool const is_plain = info.role == role::activation && !info.accumulates && !info.is_loop_carried() && !info.view;
     return is_plain && info.shape.rank > 1 && info.shape.rows() > 1 && is_real(info.type) &&

@@ -66,7 +66,7 @@ private:
     return out_.program.add_value(info);
   }
 
-  /// Index in `gathers_` of the full tensor that node i reads as `value`; -1: none yet.
+  /// Index in `gathers_` of the full tensor that node i reads or updates in place of `value`; -1: none yet.
   constexpr int find_gathered(int value, int i) const {
     auto const& info = in_.values[value];
     int const level = level_of(in_, nest_, info, i);
@@ -100,7 +100,7 @@ private:
       if (layouts_.reads_in_full(n, k)) plan_gather(n.inputs[k].value, i);
     }
     out_.program.fail(layouts_.check_elements(n));
-    // The host reads the loss: the node of the clip coefficient, after all contributions, counts as this use.
+    // The host reads the loss after the step; the node of the clip coefficient, after all contributions, stands for it.
     if (n.outputs.contains(clip_coefficient_)) sums_.use_loss(i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
   }
@@ -153,7 +153,7 @@ private:
     return full;
   }
 
-  /// Refuses node i if it needs one tensor of a stack, in layout `needed`, that the loops around it do not select.
+  /// Refuses node i if it needs a tensor of a stack in layout `needed`, but the loops around it select no tensor.
   constexpr void check_loops(int value, int i, layout needed = layout::replicated) {
     for (int axis : in_.values[value].axes) {
       bool bound = false;
@@ -291,8 +291,8 @@ private:
     out_.close(opened);
   }
 
-  /// Appends the reductions that `sums_` plans before node i, and the gathers before node i. `reduce_contributions`
-  /// reduces sharded gradients.
+  /// Appends the gathers before node i, and the reductions that `sums_` plans before node i, except those of sharded
+  /// gradients (`reduce_contributions`).
   constexpr void exchange_before(int i) {
     sums_.for_each_before(i, [&](int v) {
       ref const sum{v, at::current};
@@ -333,11 +333,11 @@ constexpr program partitioning::run() {
 
 } // namespace detail
 
-/// If `parallelism.distributed`, applies `use_divided_forms` (tensor parallelism), then, unless all ranks train on the
-/// same data, data parallelism. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
+/// If `parallelism.distributed`, applies `use_divided_forms` (tensor parallelism), then data parallelism, unless all
+/// ranks train on the same data. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
 /// and a gradient is reduce-scattered after its last contribution in a loop body (stage 1: in the step). Element-wise
-/// updates work on shards. A step all-reduces the loss. Sums add in rank order, unless on CUDA with reduce::fast.
+/// updates work on shards. A step all-reduces the loss. Sums are in rank order, except on CUDA with reduce::fast.
 /// Refused: operands that ranks cannot exchange or pair, uses of incomplete sums, over 128 gathers or contributions.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;

@@ -17,7 +17,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The number of rows of logits to store at a time, out of `rows`: the largest divisor of `rows` that is a multiple of
 /// 16 and between 7/80 and 1/8 of `rows`. If none is found, the number is a tenth of `rows`, rounded down to a multiple
 /// of 16, but at least 16 and at most `rows`. With 128 or more rows, at most an eighth of the logits is stored at a
-/// time. Larger chunks take less time, because each chunk adds to the full gradient of the weight.
+/// time. Larger chunks take less time, because each chunk reads and writes the full gradient of the weight.
 constexpr std::int64_t logit_rows(std::int64_t rows) {
   int tries = 512; // compilers limit the loop iterations of a constant expression
   for (auto chunk = rows / 8 / 16 * 16; chunk >= 16 && chunk * 80 >= rows * 7 && tries > 0; chunk -= 16, --tries)
@@ -43,7 +43,7 @@ public:
   constexpr row_looping(program const& p, int head, std::int64_t smallest_bytes)
       : p_(p), nest_(p), head_(head), smallest_bytes_(smallest_bytes) {}
 
-  /// Finds the nodes of the row loop. Returns whether they can process a chunk of rows at a time, and compute a loss.
+  /// Finds the nodes of the row loop. Returns whether they compute a loss and can process a chunk of rows at a time.
   constexpr bool applies() {
     auto const& n = p_.nodes[head_];
     if ((n.op->layouts.outputs.rows & 1u) == 0 || !accepts_row_chunks(n.outputs[0])) return false;
@@ -129,8 +129,8 @@ private:
     return writer == written::outside || (writer == written::constant && input_like(n.inputs[k]).value >= 0);
   }
 
-  /// A value with the type and shape of `constant` that the row loop reads from outside; empty: none. It replaces the
-  /// loss as the input of op::constant_like, so that the constant can be computed before the loop.
+  /// An input of the row loop with the type and shape of `constant`, written outside of the loop; empty: none. It
+  /// replaces the loss as the input of op::constant_like, so that the constant can be computed before the loop.
   constexpr ref input_like(ref constant) const {
     auto const& constant_info = p_.values[constant.value];
     for (int i = head_; i <= last_; ++i)
@@ -185,7 +185,7 @@ private:
     return of_elements ? shape(rows) : shape(rows, s.features());
   }
 
-  /// For each value of the row loop, its replacement in one copy of the loop body.
+  /// By index of a value: the ref that replaces it in the row loop; empty: the value is not replaced.
   struct body {
     ref refs[program::maximum_values]{};
     constexpr body() { // g++ 12 would zero-fill an aggregate, and a zero is not an empty reference
@@ -198,16 +198,16 @@ private:
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
   constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
-  /// Adds the axis of the loop around the body that `append_body` appends with the same arguments. With an order, the
-  /// loop skips iterations without a valid label.
+  /// Adds an axis for the loop around the body and returns its index. Parameters as for `append_body`. With an order,
+  /// iterations without a valid label do not run, except the one that begins at row 0 (`labelled_rows`).
   constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
                               std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;
   /// Appends nodes that join the chunks of `r` into the full value.
   constexpr void join(builder& out, ref r, body const& chunks, body const& remainder, std::int64_t iterations) const;
 
-  /// Which nodes write a value: nodes outside of the row loop, nodes in the loop (row by row, or as a sum over all
-  /// rows), nodes that run after the loop, or nodes that write a constant and run before the loop.
+  /// Which node writes a value. `by_rows`, `as_sum`: one of the loop, row by row or as a sum; `after`: one that runs
+  /// after the loop; `constant`: one that writes a constant and runs before it; `outside`: any other, or none (inputs).
   enum class written : unsigned char { outside, by_rows, as_sum, after, constant };
 
   program const& p_;

@@ -62,7 +62,8 @@ struct builder {
     }
   }
 
-  /// Refuses the program if `name` is not UTF-8. `line`: source line of what has this name.
+  /// Refuses the program if `name` is not UTF-8. `line`: source line of the layer, parameter, setting or state with
+  /// this name.
   constexpr void check_name(std::string_view name, int line) {
     auto const invalid = find_invalid_utf8(name);
     if (invalid != name.size())

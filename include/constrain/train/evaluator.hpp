@@ -98,10 +98,10 @@ public:
   /// Returns the prompt, followed by `count` sampled tokens. Each token costs a full forward pass over the last
   /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
   /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a negative
-  /// `count`, tokens or options out of range, logits that `sampler` refuses, or a sampled token that the model cannot
-  /// read although another token follows, because there are more classes than tokens. Compile-time error unless tokens
-  /// are the model's only input, there are logits for each token, and every attention of the library is causal, has
-  /// lengths or has a window of 1 token.
+  /// `count`, tokens or options out of range, or logits that `sampler` refuses. If there are more classes than tokens,
+  /// also throws `error` if a sampled class that is not a token would be the input of the next forward pass.
+  /// Compile-time error unless tokens are the model's only input, there are logits for each token, and every attention
+  /// of the library is causal, has lengths or has a window of 1 token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
     constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);
@@ -136,7 +136,7 @@ public:
   }
 
   /// `generate` for text, with one token per byte. Compile-time error unless the model's vocabulary is 256. Throws as
-  /// `generate` for tokens does, also if the last sampled token is no byte.
+  /// `generate` for tokens does, and also if the last sampled class is not a byte.
   std::string generate(std::string_view prompt, std::int64_t count, generate_options const& options = {}) {
     [[maybe_unused]] tokens_are_bytes<entries::vocabulary> const checked;
     auto const tokens = generate(std::span<std::int32_t const>(detail::tokens_of(prompt)), count, options);

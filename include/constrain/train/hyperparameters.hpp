@@ -65,8 +65,8 @@ template <class hyper> void set_learning_rates(hyper& h, double rate) {
   if constexpr (requires { h.base; }) set_learning_rates(h.base, rate);
 }
 
-/// Calls f(name, value) if a field has an arithmetic or enumeration type. Enumerations are passed as int. Other fields
-/// may be pointers, or convert to them, as arrays do, and ranks have different addresses.
+/// Calls f(name, value) if the field has an arithmetic or enumeration type; an enumeration is passed as int. Skips all
+/// other fields: a pointer, or an array that converts to one, would differ between ranks.
 template <class field, class function>
 void visit_number(std::string const& name, field const& value, function const& f) {
   if constexpr (std::is_enum_v<field>) f(name, static_cast<int>(value));

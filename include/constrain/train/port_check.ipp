@@ -138,8 +138,8 @@ CONSTRAIN_INLINE label_scan scan_labels(plan_port const& port, std::span<std::in
   }
 }
 
-/// The dimensions of a port's array, as text for an error. For `per::row`, sequences and tokens, or sequences, if an
-/// input has as many elements.
+/// The dimensions of a port's array, as text for an error. For `per::row`, the dimensions of an input with one entry
+/// per row, without its features, or, if there is no such input, "the dimensions of the logits without the last".
 [[gnu::cold]] CONSTRAIN_INLINE std::string shape_text(plan_ports ports, plan_port const& port, char const* outer) {
   auto each = port.spec.each;
   if (each == per::logit) return concat({"[", outer, "the dimensions of the logits]"});

@@ -164,8 +164,8 @@ public:
     state_.missed_evaluation = 0;
     return best;
   }
-  /// Records in the training state that an evaluation was due after the last step but did not take place, so that `fit`
-  /// makes up for it when the run is resumed.
+  /// Records in the training state that an evaluation was due after the last step but did not take place. When the run
+  /// is resumed, `fit` makes up for it. All ranks must call this function; it does not check that they do.
   void note_missed_evaluation() { state_.missed_evaluation = state_.steps.count(); }
   /// The number of optimizer steps done, including skipped steps.
   optimizer_steps steps() const { return state_.steps; }
@@ -198,7 +198,8 @@ public:
     engine_.drop_gradients();
   }
   /// Like `load`, but keeps the seed and the rest of the training state, such as the counters and the position in the
-  /// data. A missed evaluation counts as done, since it would be that of other weights.
+  /// data. A missed evaluation counts as done, since the loaded weights are not the weights to evaluate. Throws the
+  /// errors of `load`.
   void load_tensors(std::string const& directory) {
     synchronize();
     load_run(directory, table(), format(), configuration(), engine_.arena(), *ranks_.world, *ranks_.storage_group);
@@ -210,8 +211,9 @@ public:
   /// `std::puts(t.load_pretrained("bert", {.strict = false}).text().c_str())` loads a pretrained body for a new head,
   /// and prints the result, the names of the tensors that were not loaded. The averages (optimizer::averaged) of all
   /// weights, loaded or not, become copies of the weights, and compensations (optimizer::states_in with
-  /// precision::pure_bf16) become 0; other states keep their values. Throws `error`, with nothing changed, if the
-  /// weights cannot be read, if names, shapes or configuration do not match, or if ranks read different saved runs.
+  /// precision::pure_bf16) become 0; other states keep their values. A missed evaluation counts as done. Throws
+  /// `error`, with nothing changed, if the weights cannot be read, if names, shapes or configuration do not match, or
+  /// if ranks read different saved runs.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     synchronize();
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,

@@ -58,16 +58,16 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // vectors of fewer than 64 bytes, reading in place is slower if A has three or more panels. Both limits were measured
   // on Zen 5.
   static constexpr int rows_in_place = (bytes == 64 ? 5 : 2) * rows;
-  // Whether B is packed even for at most `rows_in_place` rows if A has several panels, a micro-kernel packs B, and rows
-  // of B are a multiple of 4096 bytes apart, so that they share cache sets. On an Intel Xeon (family 6, model 207),
-  // with 64 rows of x, packing such a B made the input gradients of bench/gemms.cpp up to 19 % faster, and another B
-  // slower.
+  // Whether B is packed even for at most `rows_in_place` rows if A has several panels, a micro-kernel can pack B, and
+  // rows of B are a multiple of 4096 bytes apart, so that they share cache sets. On an Intel Xeon (family 6, model
+  // 207), with 64 rows of x, packing such a B made the input-gradient GEMMs of bench/gemms.cpp up to 19 % faster;
+  // packing any other B made them slower.
   static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
-  // How many rows ahead of the current one a micro-kernel prefetches A into the L1 cache, and how many rows ahead of
-  // the next one B; 0: it makes no such prefetches. On the same Xeon, with 256 rows of x, the prefetches raised the
-  // rate relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of
-  // x and with rows of B that begin between two cache lines, they raised the least of these ratios from 0.55 to 0.89.
-  // They did not help vdpbf16ps.
+  // How far ahead a micro-kernel prefetches A and B into the L1 cache: columns of A after the current one, and rows of
+  // B after the next one; 0: no such prefetches. On the same Xeon, with 256 rows of x, the prefetches raised the rate
+  // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of x and
+  // with rows of B that begin between two cache lines, they raised the least of these ratios from 0.55 to 0.89. They
+  // did not help vdpbf16ps.
   static constexpr int rows_ahead = bytes == 64 && !std::is_same_v<packed, bfloat16_pair> ? 8 : 0;
   // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
   // the first one, instead of during the loop. Both save instructions, whose number limits the rate while another
@@ -206,8 +206,8 @@ constexpr bool has_micro_kernel(int rows, int maximum) {
          rows == (5 * maximum + 6) / 8 || rows == (3 * maximum + 3) / 4;
 }
 
-/// Calls the smallest micro-kernel that has at least `rows` rows and, if `b` is not packed, packs it; other arguments
-/// as in `gemm_micro`.
+/// Calls the smallest micro-kernel that has at least `rows` rows and, if `b` is a `gemm_unpacked_panel`, packs it;
+/// other arguments as in `gemm_micro`.
 template <class packed, class panel_of_a, class panel_of_b, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
 void gemm_rows(std::int64_t rows, std::int64_t depth, panel_of_a const& a, panel_of_b const& b,

@@ -59,9 +59,9 @@ struct gpt2_mlp {
 };
 
 /// GPT-2 (Radford et al. 2019): tokens [sequences, tokens] -> logits [sequences, tokens, vocabulary]. The model has
-/// pre-norm blocks, a learned position embedding, and a head tied to the token embedding. Dropout is
-/// applied to the sum of the embeddings and to the output of each attention and feed-forward layer; its probability is
-/// the setting "dropout". Attention probabilities have no dropout. The default sizes are the 124M model's.
+/// pre-norm blocks, a learned position embedding, and a head tied to the token embedding. Dropout is applied to the sum
+/// of the embeddings and to the output of each attention and feed-forward layer; its probability is the setting
+/// "dropout". Attention probabilities have no dropout. The default sizes are the 124M model's.
 struct gpt2 {
   int layers = 12;        // transformer blocks
   int heads = 12;         // attention heads; their number must divide the width

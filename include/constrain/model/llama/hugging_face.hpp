@@ -51,9 +51,9 @@ template <> struct weight_format_of<llama> {
   [[gnu::cold]] static weight_format make(llama const& m);
   /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows,
   /// causal attention and a tied head, in the same form for both versions; see `weight_format::normalize`. If a file
-  /// has values for both versions, those that Transformers 5 uses. A missing key has Transformers' default; a missing
-  /// key without a default, such as the `factor` of rope_scaling, stays missing. The kind of a Mistral is "llama", with
-  /// or without a sliding window. Throws `error` if one of these values has the wrong type.
+  /// has values for both versions, the values that Transformers 5 reads count. A missing key has Transformers' default;
+  /// a missing key without a default, such as the `factor` of rope_scaling, stays missing. The kind of a Mistral is
+  /// "llama", with or without a sliding window. Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

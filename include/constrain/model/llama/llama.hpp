@@ -169,8 +169,7 @@ inline constexpr llama llama3_1_8b{.layers = 32,
                                    .rotary = {.theta = 500000, .factor = 8, .original_context = 8192}};
 /// Llama 3.2 1B.
 inline constexpr llama llama3_2_1b{};
-/// Mistral 7B v0.1. Later versions have theta 1e6 and no window; from v0.3 on, the vocabulary is
-/// 32768.
+/// Mistral 7B v0.1. Later versions have theta 1e6 and no window; from v0.3 on, the vocabulary is 32768.
 inline constexpr llama mistral_7b{.layers = 32,
                                   .width = 4096,
                                   .hidden = 14336,

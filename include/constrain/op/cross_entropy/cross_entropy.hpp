@@ -77,7 +77,7 @@ constexpr value cross_entropy(value logits, value labels, int line = __builtin_L
   labels.owner().program.limit(labels.where(), logits.features(), true);
   return emit<op::cross_entropy>({logits, labels, inverse_label_count(labels)}, {}, line);
 }
-/// Does not compile: the third argument is not a number.
+/// Does not compile: the options are a `cross_entropy_options`, not a number.
 template <std::floating_point real> constexpr value cross_entropy(value logits, value labels, real) {
   static_assert(sizeof(real) == 0, "ct::cross_entropy: the third argument is a number; pass ct::cross_entropy_options, "
                                    "for example {.label_smoothing = 0.1}");

@@ -41,7 +41,8 @@ template <class real> real log_sum_exp(row_statistics<real> const* statistics, s
   for (int rank = 1; rank < ranks; ++rank) maximum = std::max(maximum, statistics[rank * stride].maximum);
   for (int rank = 0; rank < ranks; ++rank) {
     auto const& shard = statistics[rank * stride];
-    // If a rank's maximum is -infinity, each of its logits is -infinity or NaN, and its sum is 0, or NaN if one is NaN.
+    // If a rank's maximum is -infinity, the difference of the maxima can be NaN. Each of the rank's logits is then
+    // -infinity or NaN, so its sum needs no factor: it is 0, or NaN if a logit is NaN.
     bool const has_maximum = shard.maximum != -std::numeric_limits<real>::infinity();
     sum += has_maximum ? shard.sum * math::exp_or_zero(shard.maximum - maximum) : shard.sum;
   }

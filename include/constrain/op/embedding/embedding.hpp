@@ -9,9 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// dtable[token] (+)= the sum of dy [..., width] over all positions of tokens [...] (i32) with that token (0 if there
-/// are none), added in the order of the positions. dtable is [vocabulary, width], in the accumulator type. (+)=: the
-/// first write in a run of the program overwrites the output; later writes add to it.
+/// dy [..., width], tokens [...] (i32) -> dtable [vocabulary, width], in the accumulator type. For each row t of the
+/// table, dtable[t] (+)= the sum of dy[p] over all positions p with tokens[p] == t, in the order of the positions; 0 if
+/// there are none. (+)=: the first write in a run of the program overwrites the output; later writes add to it.
 struct embedding_gradient {
   struct options {
     std::int64_t vocabulary = 1; // rows of the table

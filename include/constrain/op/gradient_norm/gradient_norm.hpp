@@ -113,7 +113,8 @@ struct gradient_norm_squared {
   }
 };
 
-/// The smallest scale of a finite norm. (0 would skip the update, and compiled with -ffast-math, so may a denormal.)
+/// The smallest scale that belongs to a finite norm: the smallest normal number. A scale of 0 would skip the update,
+/// and code compiled with -ffast-math may flush a denormal to 0.
 inline constexpr double smallest_scale = std::numeric_limits<double>::min();
 
 /// Clipping by the global norm (Pascanu et al. 2013), like torch.nn.utils.clip_grad_norm_: the squared norms of all

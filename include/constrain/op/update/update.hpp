@@ -99,9 +99,9 @@ template <class optimizer> struct update {
 /// rule, one element-wise update. A rule is called once for each part of the parameter. The rule of an optimizer with a
 /// base optimizer is called only once, for the full parameter, since the base may be element-wise. This rule calls
 /// `update_by` for each parameter that the base updates. `optimizer`: the optimizer whose rule makes the call, its
-/// base, the base of this base, and so on, or an optimizer with the same `hyper`, `prepare` and `base` as one of them.
-/// Refused: any other optimizer, since it would read other bytes as its hyperparameters; an optimizer without a rule,
-/// if `rule` refers to a part of a parameter.
+/// base, the base of this base, and so on, or an optimizer with the same `hyper`, result type of `prepare` and `base`
+/// as one of them. Refused: any other optimizer, since it would read other bytes as its hyperparameters; an optimizer
+/// without a rule, if `rule` refers to a part of a parameter.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
   rule.needs_hyper(hyper_layout_of<optimizer>());
   if constexpr (has_update_rule<optimizer> && requires { typename optimizer::base; }) optimizer::update(rule);

@@ -193,6 +193,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   s.position = {json["epoch"].int64(), json["sample"].int64()};
   s.best_validation_loss = json["best_validation_loss"].real<double>();
   s.evaluations_since_best = json["evaluations_since_best"].int64();
+  // Runs saved before this field was added lack it.
   if (auto const missed = json.value("missed_evaluation")) s.missed_evaluation = missed->int64();
   s.learning_rate_factor = json["learning_rate_factor"].real();
   detail::check_state(directory, s);
