@@ -20,7 +20,22 @@ struct computed_weights {
 };
 using computed_weights_task = task<computed_weights{}, causal_lm, micro_batch{.sequences = 1, .tokens = 4}>;
 
+// One parameter as the weight and the bias of one call, whose gradients accumulate in the same buffer.
+struct read_twice {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 7, .width = 4});
+    auto const both = parameter(x, "both", shape(4), role::norm, {.constant = 0.5, .stddev = 0.2});
+    return linear("head", emit<op::layer_norm>({x, both, both}, layer_norm_options{}), 7);
+  }
+};
+using read_twice_task = task<read_twice{}, causal_lm, micro_batch{.sequences = 1, .tokens = 4}>;
+
 } // namespace
+
+TEST_CASE("differentiate: a parameter that one call reads twice") {
+  check_gradients<read_twice_task>();
+  check_gradients<read_twice_task, accumulate<2>>();
+}
 
 TEST_CASE("differentiate: weights that are activations") {
   check_gradients<computed_weights_task>();

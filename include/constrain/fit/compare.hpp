@@ -38,7 +38,7 @@ struct compare_options {
 
 namespace detail {
 
-/// `set` or, after a compile-time error, the default policies if `set` is not `ct::policies<...>`.
+/// Compile-time error unless `set` is `ct::policies<...>`. `type`: `set` or, after this error, the default policies.
 template <class set> struct compared_set {
   static_assert(is_set<set>, "compare: a set of policies is not a ct::policies<...>; write for example "
                              "ct::compare<task, ct::policies<>, ct::policies<ct::precision::bf16>>");
@@ -59,9 +59,9 @@ struct comparison {
   std::string name;             // name of the strategy, or of the policies
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
                                 // count as in `compare_options`, even if their label is ignored
-  bytes planned_peak;           // size of the arena (the memory of all tensors), planned at compile time
-  bytes used_peak;              // bytes of the arena up to the last byte that was written to a buffer, plus step
-                                // parameters and scratch memory
+  bytes planned_peak;           // size of one rank's arena (the memory of all tensors), planned at compile time
+  bytes used_peak;              // bytes of this rank's arena up to the last byte that was written to a buffer, plus
+                                // step parameters and scratch memory
   double loss = 0;              // `evaluation::loss` of the validation data, after training
 };
 
@@ -167,8 +167,8 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
 /// The rows as a text table, one per line, under a line of column names. Each line ends with a line feed.
 [[gnu::cold]] std::string table(std::vector<comparison> const& rows);
 
-/// The rows as a JSON array of objects with the fields of `comparison`; planned_peak and used_peak are in bytes. Throws
-/// `error` for a name that is not UTF-8.
+/// The rows as a JSON array of objects with the fields of `comparison`; planned_peak and used_peak are in bytes. A loss
+/// that is not finite is the string "nan", "inf" or "-inf". Throws `error` for a name that is not UTF-8.
 std::string json(std::vector<comparison> const& rows);
 
 } // namespace constrain

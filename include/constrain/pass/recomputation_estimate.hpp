@@ -88,12 +88,12 @@ public:
 
 private:
   static constexpr int never = detail::rematerialization::never;
-  // Maximum number of droppable nodes, and of the results of such nodes that they read; further nodes are kept.
+  // Maximum number of items, and of the inputs of all items; droppable nodes beyond these limits are kept.
   static constexpr int maximum_items = 320, maximum_inputs = 4 * maximum_items;
   // A segment is a range of times within which no lifetime of an item's results begins or ends. If the maximum is
   // reached, the last segment holds all further times.
   static constexpr int maximum_segments = 1024;
-  // Time counts in half nodes: the clones before node i run at time 2 i, and node i runs at time 2 i + 1.
+  // Times are in half nodes: the clones before node i run at time 2 i, and node i runs at time 2 i + 1.
   static constexpr int maximum_times = 2 * program::maximum_nodes + 2;
   static constexpr int time_of(int node) { return 2 * node + 1; }
 
@@ -166,8 +166,8 @@ private:
       for (int k = item_[r.value]; k >= 0; k = items_[k].view_of) ++reads;
     return reads;
   }
-  /// Makes an item of each droppable node, up to `maximum_items` that read up to `maximum_inputs` items, and assigns
-  /// the items to groups.
+  /// Makes an item of each droppable node, up to `maximum_items` items that have `maximum_inputs` inputs in total, and
+  /// assigns the items to groups.
   constexpr void find_items(program const& p, detail::rematerialization const& forward) {
     auto const droppable = forward.droppable();
     auto const with_views = slice_views(p);

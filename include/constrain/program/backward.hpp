@@ -58,8 +58,9 @@ public:
   /// output j is not a gradient. There must not be more targets than outputs. Outputs after the last target are not
   /// gradients either. The call is appended even if no input in `targets` needs its gradient. If the gradient of input
   /// `targets[j]` is an accumulating buffer (of a parameter, or of a value from outside a loop) with the type of output
-  /// j, and the op can accumulate into output j, the kernel accumulates directly into the buffer. Refused: more inputs
-  /// than a node can have, inputs that the shape rule of `op` refuses, and what `add` refuses.
+  /// j, no earlier output is this buffer, and the op can accumulate into output j, the kernel accumulates directly into
+  /// the buffer. Refused: more inputs than a node can have, inputs that the shape rule of `op` refuses, and what `add`
+  /// refuses.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {
@@ -75,7 +76,8 @@ public:
     buffer_[i] = buffer;
     is_written_[i] = is_written;
   }
-  /// For the pass `differentiate`: the terms that the rule contributed, in order.
+  /// For the pass `differentiate`: the terms that the rule added, in order, except the terms that a kernel accumulates
+  /// directly into a buffer (see `emit`).
   constexpr auto const& contributions() const { return contributions_; }
 
 private:
@@ -100,6 +102,7 @@ private:
     int j = 0;
     for (int target : targets) {
       bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0 &&
+                          !n.outputs.contains(buffer_[target]) &&
                           has_type(buffer_[target], info.infer(types, options), j);
       n.outputs.push_back(direct ? buffer_[target] : ref{});
       if (direct) *is_written_[target] = true;

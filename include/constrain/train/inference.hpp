@@ -30,9 +30,9 @@ using evaluator_of_inference =
 /// gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the type that
 /// GEMMs read: 2 bytes per element with bf16, fp16 and pure_bf16. With bf16 and fp16, a CUDA device also stores the
 /// biases of linear layers in this type. A trainer's policies can be used unchanged; policies that concern only
-/// training (optimizer, accumulation, checkpointing) have no effect. With a parallel policy, all ranks must construct
-/// the object, and then make the same sequence of calls to `evaluate`, `predict`, `generate`, `set`, `in_any_rank` and
-/// `load_pretrained`, and of copies out of views.
+/// training (optimizer, accumulation, checkpointing) have no effect. With a parallel policy, all ranks must make the
+/// following calls, in the same order: construction, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`,
+/// `load_pretrained`, copies out of views of tensors that several ranks hold together, and destruction.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");
@@ -70,7 +70,7 @@ public:
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
   /// from the newest run in path/step-<n> that all ranks have. If `path` contains a step-<n> on any rank, only the runs
   /// of this form are tried: if the newest cannot be loaded, rank 0 prints the error to stderr, and the next older run
-  /// is tried. The weights are rounded to the type in which they are stored. If a saved run has averaged weights
+  /// is tried. The weights are rounded to the type in which the object stores them. If a saved run has averaged weights
   /// (optimizer::averaged), loads the weights, not the averages. `options`, result: as for `trainer::load_pretrained`.
   /// Throws `error`, with nothing changed, if the weights cannot be read, if names, shapes or configuration do not
   /// match, if ranks read different saved runs, or if some ranks have a step-<n> but no step-<n> is on all ranks.
@@ -84,7 +84,8 @@ public:
     };
     auto const has_series = [&]() -> std::int64_t { return saved_series(path).steps().empty() ? 0 : 1; };
     bool const loads_series = agreed_sum(world(), joint_call::pretrained, has_series) > 0;
-    // If all of its runs were removed after the listing, `load` throws.
+    // If all runs of the series were removed after the listing, this loads the weights in `path` itself, or throws if
+    // there are none.
     if (!loads_series || !load_newest(saved_series(path), world(), load, rank() == 0 ? stderr : nullptr)) load(path);
     return result;
   }

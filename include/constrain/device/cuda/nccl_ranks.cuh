@@ -11,14 +11,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The groups of ranks for collectives on one stream. `wait` aborts the groups and throws `error` if CUDA or NCCL
 /// reports a failure or, with at least 2 ranks, if `wait` takes longer than the deadline. After that, every collective
-/// call throws `error` (see `nccl_group` for a count of 0).
+/// call throws `error`, except an all-gather of 0 elements per rank.
 class nccl_ranks final : public stream_waiter {
 public:
   /// `data`: the ranks that train on different data; `zero`: the ranks that together hold the shards of a tensor.
   /// `deadline`: seconds that this rank waits for the others. `ordered`: whether gradients are added in rank order.
-  /// `before_abort()` must destroy all graphs with calls of the groups; `wait`, but not the destructor, calls it before
-  /// it aborts the groups. The stream's device must be current. Throws `error` as `nccl_group` does, and if CUDA fails.
-  /// Collective.
+  /// `before_abort()` must destroy all graphs with calls of the groups. `wait` calls it before aborting the groups; the
+  /// destructor does not call it. The stream's device must be current. Throws `error` as `nccl_group` does, and if CUDA
+  /// fails. Collective.
   nccl_ranks(communicator& data, communicator& zero, double deadline, bool ordered, std::function<void()> before_abort)
       : deadline_(deadline), ordered_(ordered), before_abort_(std::move(before_abort)) {
     if (data.size() > 1) data_ = std::make_unique<nccl_group>(data, deadline);

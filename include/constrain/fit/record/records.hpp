@@ -52,8 +52,9 @@ struct step_record {
 /// `error` if a file cannot be written.
 class records {
 public:
-  /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0 for a new run, which
-  /// empties existing steps.jsonl and steps.csv.
+  /// Creates the directory if it does not exist. `last_step`: last step before the resume; 0: a new run, so an existing
+  /// steps.jsonl or steps.csv is emptied. Throws `error` if the directory cannot be created, or if steps.jsonl or
+  /// steps.csv is not a regular file, is a symbolic link or has other hard links.
   [[gnu::cold]] records(std::string const& directory, std::int64_t last_step);
   ~records();
 
@@ -78,8 +79,8 @@ private:
   /// The step as a line of steps.jsonl, without the line feed.
   [[gnu::cold]] static std::string json_line(step_record const& r);
 
-  /// The step of a line of steps.jsonl. Throws `error` for a member of the wrong kind, or if a member is missing that
-  /// every line of every version has.
+  /// The step of a line of steps.jsonl. Throws `error` if a member has the wrong kind, or if the line lacks a member
+  /// that every version writes in every line.
   [[gnu::cold]] static step_record parse(io::json const& line);
 
   /// The step as a line of steps.csv, without the line feed.

@@ -86,7 +86,7 @@ public:
   __device__ void run() {
     int const last = c_.last_of(first_, tiling::rows);
     auto const inner = of_keys ? mask_.queries(first_, last) : mask_.keys(first_, last);
-    // If no query of the tile attends to a key, or no query to a key of the tile, there are no iterations.
+    // There are no iterations if no query of the tile attends to a key, or if no query attends to a key of the tile.
     flash_iterations iteration{inner.begin, inner.end, chunks_.count,
                                inner.begin < inner.end ? (of_keys ? c_.group : 1) : 0};
     dqk_.clear(), dv_.clear();
@@ -101,8 +101,8 @@ public:
 private:
   using outer_rows = tile_rows<outer_tile, warp_rows>;
   using half_rows = tile_rows<half_tile, warp_rows>;
-  /// This thread's source of the inner tiles of one operand, for the block's head of keys and values or, if `of_keys`,
-  /// for the first of the heads of queries that share it.
+  /// This thread's source of the inner tiles of one operand, for the block's key-value head or, if `of_keys`, for the
+  /// first of the query heads that share it.
   __device__ tile_source<flash_threads, inner_tile> source(flash_operand<stored const> const& operand) const {
     int const head = of_keys ? query_head(0) : key_head();
     return tile_source<flash_threads, inner_tile>(
