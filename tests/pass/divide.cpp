@@ -57,6 +57,22 @@ static_assert(calls_of(two, info_of<op::embedding>) == 0 && calls_of(two, info_o
 static_assert(calls_of(two, info_of<op::cross_entropy>) == 0 && calls_of(two, info_of<op::cross_entropy_parts>) == 1);
 static_assert(calls_of(two, info_of<op::tensor_gather>) == 0); // nothing in a step reads all logits
 
+// Ops with `divide` do not begin a division: attention of parameters whose heads the ranks do not divide, and a slice
+// across two parts of a parameter.
+struct reads_parameters {
+  constexpr value operator()(value tokens) const {
+    auto const p = [&](char const* name) { return parameter(tokens, name, shape(1, 30, 24), role::weight, {}); };
+    auto const learned = self_attention(p("q"), p("k"), p("v"), {.heads = 3, .causal = false});
+    auto const parts = in_parts(parameter(tokens, "p", shape(30, 16), role::weight), {8, 8}, 1);
+    auto const table = reshape(linear("from attention", learned, 24), shape(30, 24));
+    auto const head = linear("from parts", slice(slice(parts, 1, 4, 8), 1, 0, 8), 24);
+    auto const x = embedding(table, tokens);
+    return linear(linear("down", gelu(linear("up", x, 48)), 24), head);
+  }
+};
+constexpr auto& of_parameters = part<reads_parameters{}, 2>;
+static_assert(of_parameters.failure.ok() && divided_parameters(of_parameters) == 3); // of the layers up and down
+
 // Two ranks do not divide three heads, but the features of the feed-forward and the vocabulary.
 constexpr auto& odd = part<gpt2{.layers = 3, .heads = 3, .width = 24, .vocabulary = 30, .context = 8}, 2>;
 static_assert(odd.failure.ok() && divided_parameters(odd) == 4);
