@@ -32,13 +32,21 @@ struct view_roots {
   }
 };
 
+/// Whether the call `n` reads `from` at an input that its output 0 must not overwrite.
+constexpr bool keeps(node const& n, ref from) {
+  for (int k = 0; k < n.inputs.size(); ++k)
+    if (n.inputs[k].value == from.value && (n.op->in_place >> k & 1u) == 0) return true;
+  return false;
+}
+
 /// Whether node `i` may overwrite `from`: node `i` is the last node that refers to `from`, directly or through views,
-/// and does not read a view of `from`; all nodes that refer to `from` are in the loop around node `i`, and one of them
-/// writes `from` in each iteration. False for loop-carried values, accumulators, inputs and observed values.
+/// and reads no view of `from`, nor `from` where output 0 must not overwrite it; all nodes that refer to `from` are in
+/// the loop around node `i`, and one of them writes `from` in each iteration. False for loop-carried values,
+/// accumulators, inputs and observed values.
 constexpr bool dies_at(program const& p, nest const& loops, view_roots const& roots, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;
-  if (roots.last_use[from.value] != i) return false;
+  if (roots.last_use[from.value] != i || keeps(p.nodes[i], from)) return false;
   int const loop = loops.parent[i];
   bool defined_here = false;
   for (int j = roots.first_use[from.value]; j <= i; ++j) {

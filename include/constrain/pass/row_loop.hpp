@@ -198,8 +198,7 @@ private:
   /// `order`: the row indices in the order in which the loop processes them; empty: 0, 1, 2, ...
   constexpr body append_body(builder& out, body const& flat, ref order, std::int64_t begin, std::int64_t extent,
                              std::int64_t iterations) const;
-  /// Adds an axis for the loop around the body and returns its index. Parameters as for `append_body`. With an order,
-  /// iterations without a valid label do not run, except the one that begins at row 0 (`labelled_rows`).
+  /// Adds the axis of the loop of `append_body`, with the same arguments (see `labelled_rows`), and returns its index.
   constexpr int add_rows_axis(builder& out, ref order, std::int64_t begin, std::int64_t extent,
                               std::int64_t iterations) const;
   constexpr void append_loop(builder& out) const;
@@ -297,8 +296,9 @@ constexpr row_looping::body row_looping::append_body(builder& out, body const& f
   for (int i = head_; i <= last_; ++i) {
     if (!in_loop_[i]) continue;
     node n = p_.nodes[i];
-    for (auto& input : n.inputs)
-      if (result.refs[input.value]) input = result.refs[input.value];
+    for (int k = 0; k < n.inputs.size(); ++k)
+      if (ref const chunk = result.refs[n.inputs[k].value]; chunk && (n.op->layouts.inputs.rows >> k & 1u) != 0)
+        n.inputs[k] = chunk;
     for (int j = 0; j < n.outputs.size(); ++j)
       if ((n.op->layouts.outputs.rows >> j & 1u) != 0) n.outputs[j] = {};
     out.called_from = n.called_from;
