@@ -46,7 +46,7 @@ public:
     check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
-      if (is_rank_0_ && (!is_done_ || misses_evaluation())) prepare_outputs();
+      if (is_rank_0_) prepare_outputs();
     });
     interruption const signal;
     signal_ = &signal;
@@ -78,7 +78,8 @@ private:
     if (!is_done_) t_.batches(samples_, options_.tail); // throws if there is no batch
   }
 
-  /// Checks that all outputs can be written, and opens the records if a step is to be taken. Called only on rank 0.
+  /// Checks that all outputs can be written, removes what an interrupted save has left beside them, also of a complete
+  /// run, and opens the records if a step is to be taken. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
