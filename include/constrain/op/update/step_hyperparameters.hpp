@@ -4,7 +4,9 @@
 #include "constrain/base/units.hpp"
 #include "constrain/device/kernel.hpp"
 #include "constrain/op/update/update_rule.hpp"
+#include "constrain/program/op_label.hpp"
 
+#include <cstdint>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
@@ -87,18 +89,22 @@ struct base_hyperparameters<optimizer, real> {
   }
 };
 
-/// The object whose address identifies the layout of a `step_hyperparameters`. `prepared`: the result of `prepare`.
-template <class hyper, class prepared, hyper_layout const* base> inline constexpr hyper_layout hyper_layout_with{base};
+template <class optimizer> constexpr hyper_layout const* hyper_layout_of();
+
+template <class optimizer> constexpr hyper_layout make_hyper_layout() {
+  using prepared = typename step_hyperparameters<optimizer, float>::prepared;
+  auto const identity =
+      constrain::detail::identity_of<typename optimizer::hyper>() * 31 + constrain::detail::identity_of<prepared>();
+  if constexpr (requires { typename optimizer::base; }) {
+    auto const* const base = hyper_layout_of<typename optimizer::base>();
+    return {identity * 31 + base->identity, true, base};
+  } else return {identity, false, nullptr};
+}
+template <class optimizer> inline constexpr hyper_layout layout_of_hyper = make_hyper_layout<optimizer>();
 
 /// The layout of the optimizer's `step_hyperparameters`. Two optimizers have the same layout if they have the same
 /// `hyper`, the same result type of `prepare`, and base optimizers with the same layout or none.
-template <class optimizer> constexpr hyper_layout const* hyper_layout_of() {
-  using hyper = typename optimizer::hyper;
-  using prepared = typename step_hyperparameters<optimizer, float>::prepared;
-  if constexpr (requires { typename optimizer::base; })
-    return &hyper_layout_with<hyper, prepared, hyper_layout_of<typename optimizer::base>()>;
-  else return &hyper_layout_with<hyper, prepared, nullptr>;
-}
+template <class optimizer> constexpr hyper_layout const* hyper_layout_of() { return &layout_of_hyper<optimizer>; }
 
 /// The `step_hyperparameters` of `optimizer` in the operand `bytes`, as a reference into its memory. The operand holds
 /// only these hyperparameters, or begins with them if an optimizer wraps `optimizer`. `real`: the type in which the

@@ -6,15 +6,19 @@
 #include "constrain/op/gradient_norm/chunk.hpp"
 #include "constrain/program/value.hpp"
 
+#include <cstdint>
 #include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// Identifies, by its address, the layout of an optimizer's `step_hyperparameters` (`hyper_layout_of`).
+/// The layout of an optimizer's `step_hyperparameters` (`hyper_layout_of`). Layouts are compared by `identity`, since
+/// g++ -fsanitize=undefined rejects comparisons of addresses in constant expressions.
 struct hyper_layout {
-  hyper_layout const* base; // of the base optimizer, whose hyperparameters come first; null without a base
+  std::uint64_t identity;   // hash of the types that make the layout
+  bool has_base;            // whether `base` is set
+  hyper_layout const* base; // of the base optimizer, whose hyperparameters come first
 };
 
 } // namespace op
@@ -201,8 +205,8 @@ public:
   /// Refuses the program unless `hyper()` holds hyperparameters with this layout, at its beginning.
   constexpr void needs_hyper(op::hyper_layout const* layout) {
     auto const* held = hyper_layout_;
-    while (held != nullptr && held != layout) held = held->base;
-    if (held == nullptr) out_.program.fail(diagnosis_with<hyper_of_another_optimizer>(info().line));
+    while (held->identity != layout->identity && held->has_base) held = held->base;
+    if (held->identity != layout->identity) out_.program.fail(diagnosis_with<hyper_of_another_optimizer>(info().line));
   }
 
   /// Adds a state "average" with the parameter's shape and type, and returns it. It is initially a copy of the
