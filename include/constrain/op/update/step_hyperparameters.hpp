@@ -89,8 +89,10 @@ struct base_hyperparameters<optimizer, real> {
   }
 };
 
+/// Declared here for `make_hyper_layout`.
 template <class optimizer> constexpr hyper_layout const* hyper_layout_of();
 
+/// The value of `layout_of_hyper`.
 template <class optimizer> constexpr hyper_layout make_hyper_layout() {
   using prepared = typename step_hyperparameters<optimizer, float>::prepared;
   auto const identity =
@@ -100,6 +102,7 @@ template <class optimizer> constexpr hyper_layout make_hyper_layout() {
     return {identity * 31 + base->identity, true, base};
   } else return {identity, false, nullptr};
 }
+/// The layout to which `hyper_layout_of` points.
 template <class optimizer> inline constexpr hyper_layout layout_of_hyper = make_hyper_layout<optimizer>();
 
 /// The layout of the optimizer's `step_hyperparameters`. Two optimizers have the same layout if they have the same
