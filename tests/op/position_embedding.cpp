@@ -14,6 +14,7 @@ static_assert(rule.infer(types({x_type, f32(shape(8, 12))}), {}).outputs[0] == x
 static_assert(refuses<ct::op::position_embedding::sequence_longer_than_context>(
     rule.infer(types({x_type, f32(shape(4, 12))}), {}), 4, 5));
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(8, 11))}), {}), 11, 12));
+static_assert(refuses<ct::op::weight_is_not_a_matrix>(rule.infer(types({x_type, f32(shape(8, 1, 12))}), {}), 2, 3));
 static_assert(refuses<ct::op::wrong_number_of_dimensions>(rule.infer(types({f32(shape(5, 12)), f32(shape(8, 12))}), {}),
                                                           3, 2));
 static_assert(ct::op::position_embedding_gradient::infer(types({x_type}), {.rows = 8}).outputs[0] == f32(shape(8, 12)));

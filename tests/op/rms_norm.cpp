@@ -21,6 +21,7 @@ static_assert(refuses<ct::op::epsilon_is_out_of_range>(rule.infer(types({x_type,
                                                                   ct::pack(ct::rms_norm_options{.epsilon = -1})),
                                                        0, 0));
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(11))}), {}), 11, 12));
+static_assert(refuses<ct::op::ranks_differ>(rule.infer(types({x_type, f32(shape(3, 12))}), {}), 2, 1));
 static_assert(refuses<ct::op::integers_instead_of_floats>(rule.infer(types({i32(shape(2, 12)), width_type}), {}), 0,
                                                           0));
 constexpr auto gradients = gradient_rule.infer(types({x_type, x_type, width_type, rows_type}), {}).outputs;

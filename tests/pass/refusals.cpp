@@ -43,6 +43,20 @@ struct of_nine : opaque { // its gradient rule calls an op with more inputs than
 struct unequal : opaque { // its gradient rule calls an op that refuses the inputs
   static constexpr void gradient(backward& b) { b.emit<op::add>({b.gradient(), emit<last_of>({b.gradient()})}, {0}); }
 };
+struct in_halves { // two outputs; the gradient rule passes on the gradient of output 0
+  static constexpr char const* name = "in_halves";
+  static constexpr inferred infer(operand_types const& in) {
+    auto const half = in[0].shape.with_features(2);
+    return inferred::one(in[0].type, half).and_also(in[0].type, half);
+  }
+  static constexpr void gradient(backward& b) { b.add(0, concatenate({b.gradient(), b.gradient()}, 2)); }
+};
+template <int second> struct joined {
+  constexpr value operator()(value x) const {
+    auto const halves = emit_all<in_halves>({x}, {}, 7);
+    return concatenate({halves[0], halves[second]}, 2);
+  }
+};
 struct forgetful { // a repeat whose body returns something of outside
   constexpr value operator()(value x) const {
     return repeat("block", 2, x, [&](value) { return x; });
@@ -80,6 +94,8 @@ static_assert(refused<calling<branching>> == diagnosis_with<refusals::gradient_i
 static_assert(refused<calling<in_terms<16>>>.ok());
 static_assert(refused<calling<in_terms<17>>> == diagnosis_with<refusals::too_many_gradient_terms>(7, 0, 16, 17));
 static_assert(refused<calling<of_nine>> == diagnosis{why::too_many_operands, 7, 0, 8, 9});
+static_assert(refused<joined<0>>.ok());
+static_assert(refused<joined<1>> == diagnosis_with<refusals::output_without_a_gradient>(7, 0, 0, 1));
 static_assert(refused<calling<unequal>> == diagnosis_with<op::widths_differ>(7, 0, 4, 1));
 static_assert(refused<forgetful>.refusal == refusal_with<refusals::repeat_ignores_its_input>());
 

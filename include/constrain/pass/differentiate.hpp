@@ -203,6 +203,9 @@ private:
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
     if (is_compute_copy(n.outputs[0])) return;
+    for (int j = 1; j < n.outputs.size(); ++j)
+      if (gradient_of(n.outputs[j]))
+        return out_.program.fail(diagnosis_with<refusals::output_without_a_gradient>(n.line, n.called_from, 0, j));
     ref const g = gradient_of(n.outputs[0]);
     if (!g) return;
     backward rule(out_, n);
@@ -264,7 +267,7 @@ private:
 /// add to it. Tied weights, weights shared over iterations, and gradient accumulation need no special rule.
 /// `scale_loss`: the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are
 /// multiplied by this setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a
-/// trained parameter and the loss, a gradient rule that adds too many terms (`backward::add`), a gradient whose shape
+/// trained parameter and the loss, a gradient of another output than output 0, a gradient rule that adds too many terms (`backward::add`), a gradient whose shape
 /// differs from the shape of its value, a repeat that ignores its input, a trained parameter that does not reach the
 /// loss, and a program from which a policy's pass has removed the loop over micro-batches. `p` must have the results
 /// "logits" and "loss".

@@ -65,6 +65,13 @@ template <diagnosis d> struct no_gradient_rule {
                         "`static constexpr void gradient(ct::backward&)`");
 };
 
+/// Output `got` of a call has a gradient, but the gradient rule of an op knows only the gradient of output `expected`.
+template <diagnosis d> struct output_without_a_gradient {
+  static_assert(d.ok(),
+                "a gradient reaches output `got` of an operation, but an op passes on only the gradient of output "
+                "`expected`; compute the value from output `expected`, or with an op of its own");
+};
+
 /// The gradient rule of an op is not a constant expression.
 template <diagnosis d> struct gradient_is_not_constant {
   static_assert(d.ok(), "the gradient rule of an op is not a constant expression; make each `gradient(ct::backward&)` "

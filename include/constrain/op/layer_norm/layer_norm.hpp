@@ -47,8 +47,8 @@ struct layer_norm {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
-    if (in[0].shape.features() != in[1].shape.features())
-      return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
+    operand_type const width{in[1].type, shape(in[0].shape.features())};
+    if (auto const refusal = needs_one_shape(in[1], width); refusal.reason != why::nothing) return refusal;
     if (auto const refusal = needs_one_shape(in[1], in[2]); refusal.reason != why::nothing) return refusal;
     if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);
     auto const rows = shape(in[0].shape.rows());

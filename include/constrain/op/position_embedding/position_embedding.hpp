@@ -39,6 +39,7 @@ struct position_embedding {
   static constexpr inferred infer(operand_types const& in) {
     if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
     if (in[0].shape.rank != 3) return inferred::failure<wrong_number_of_dimensions>(3, in[0].shape.rank);
+    if (in[1].shape.rank != 2) return inferred::failure<weight_is_not_a_matrix>(2, in[1].shape.rank);
     if (in[0].shape.extent[1] > in[1].shape.extent[0])
       return inferred::failure<sequence_longer_than_context>(in[1].shape.extent[0], in[0].shape.extent[1]);
     if (in[0].shape.features() != in[1].shape.features())

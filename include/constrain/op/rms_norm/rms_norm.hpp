@@ -52,8 +52,8 @@ struct rms_norm {
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
     if (auto const refusal = needs_reals(in); refusal.reason != why::nothing) return refusal;
-    if (in[0].shape.features() != in[1].shape.features())
-      return inferred::failure<widths_differ>(in[1].shape.features(), in[0].shape.features());
+    operand_type const width{in[1].type, shape(in[0].shape.features())};
+    if (auto const refusal = needs_one_shape(in[1], width); refusal.reason != why::nothing) return refusal;
     if (!is_epsilon(o.epsilon)) return inferred::failure<epsilon_is_out_of_range>(0, 0);
     return inferred::one(in[0].type, in[0].shape).and_also(accumulator_of(in[0].type), shape(in[0].shape.rows()));
   }

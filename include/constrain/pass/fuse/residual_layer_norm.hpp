@@ -8,8 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Fuses the add or op::dropout_add at node i with the layer norm of the sum, if the sum is also used elsewhere (the
-/// residual stream), and no node between the two nodes reads or writes the sum or an input of node i. Does nothing if
-/// `avoided` contains the fused op. Returns whether the nodes were fused.
+/// residual stream), but not as the norm's weight or bias, and no node between the two nodes reads or writes the sum or
+/// an input of node i. Does nothing if `avoided` contains the fused op. Returns whether the nodes were fused.
 constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const& p = out.program;
   bool const has_dropout = is_call(p, i, info_of<op::dropout_add>);
@@ -18,6 +18,7 @@ constexpr bool fuse_add_layer_norm(builder& out, int i, op_set const& avoided) {
   auto const sum = p.nodes[i].outputs[0];
   int const j = reader_of(p, sum, info_of<op::layer_norm>, 0);
   if (!in_same_iteration(p, i, j) || read_by_only(p, sum, {j}) || touched_between(p, sum, i, j)) return false;
+  if (p.nodes[j].inputs[1] == sum || p.nodes[j].inputs[2] == sum) return false;
   for (auto const& input : p.nodes[i].inputs)
     if (touched_between(p, input, i, j)) return false;
   node fused = p.nodes[j];
