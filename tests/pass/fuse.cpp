@@ -64,9 +64,18 @@ struct read_before {
     return linear("head", beside * layer_norm("norm", sum), 5);
   }
 };
+struct own_weight { // the sum is also the weight of its norm
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    auto const sum = parameter(x, "a", shape(4), role::bias) + parameter(x, "b", shape(4), role::bias);
+    auto const normed = emit<op::layer_norm>({sum, sum, parameter(x, "c", shape(4), role::bias)});
+    return linear("head", emit<op::linear>({x, parameter(x, "w", shape(4, 4), role::weight), normed + sum}), 5);
+  }
+};
 constexpr auto predicted(program const& p) { return dead_code_elimination(remove_training_ops(p)); }
 static_assert(untouched(predicted(variant<post_norm{}, causal_lm>::build(entry::predict, dtype::f32))));
 static_assert(untouched(predicted(variant<read_before{}, causal_lm>::build(entry::predict, dtype::f32))));
+static_assert(untouched(predicted(variant<own_weight{}, causal_lm>::build(entry::predict, dtype::f32))));
 
 // The bias in front of an activation is summed while the activation's gradient is made.
 constexpr auto const* with_bias = &info_of<op::elementwise_gradient_bias<op::gelu_tanh>>;
