@@ -13,6 +13,10 @@
 #define CONSTRAIN_INSTRUCTION_SET avx512_fp16
 #elif defined(__AVX512BF16__) && defined(__AVX512FP16__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_fp16_without_fma
+#elif defined(__AVX512BF16__) && defined(__AVXVNNI__) && defined(__FMA__)
+#define CONSTRAIN_INSTRUCTION_SET avx512_bf16_vnni
+#elif defined(__AVX512BF16__) && defined(__AVXVNNI__)
+#define CONSTRAIN_INSTRUCTION_SET avx512_bf16_vnni_without_fma
 #elif defined(__AVX512BF16__) && defined(__FMA__)
 #define CONSTRAIN_INSTRUCTION_SET avx512_bf16
 #elif defined(__AVX512BF16__)

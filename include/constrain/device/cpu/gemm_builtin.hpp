@@ -198,7 +198,7 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
 #if defined(__AVX512F__)
     constexpr bool are_floats =
         std::is_same_v<a_type, float> && std::is_same_v<b_type, float> && std::is_same_v<c_type, float>;
-    if constexpr (compiled_for_avx512_fp16 && are_floats)
+    if constexpr (loads_limit_gemms && are_floats)
       if (a_transposed == transpose::no && b_transposed == transpose::yes && prefers_few_rows(height, width, k))
         return gemm_few_rows(height, width, k, alpha, tile_a, lda, tile_b, ldb, beta, c + i * ldc + j, ldc);
 #endif

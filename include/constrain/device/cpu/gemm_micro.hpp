@@ -30,6 +30,15 @@ inline constexpr bool compiled_for_avx512_fp16 = true;
 inline constexpr bool compiled_for_avx512_fp16 = false;
 #endif
 
+/// Whether the code is compiled for AVX512-FP16 or AVX-VNNI, and also for AVX512-BF16. Of the processors on which the
+/// GEMM was measured, only the Intel Xeon (family 6, model 207) and Zen 5 have these. On both, loads of B limit the
+/// rate of GEMMs with few rows.
+#if defined(__AVX512BF16__) && (defined(__AVX512FP16__) || defined(__AVXVNNI__))
+inline constexpr bool loads_limit_gemms = true;
+#else
+inline constexpr bool loads_limit_gemms = false;
+#endif
+
 /// Whether the code is compiled for FMA.
 #if defined(__FMA__)
 inline constexpr bool compiled_for_fma = true;
@@ -62,7 +71,7 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // rows of B are a multiple of 4096 bytes apart, so that they share cache sets. On an Intel Xeon (family 6, model
   // 207), with 64 rows of x, packing such a B made the input-gradient GEMMs of bench/gemms.cpp up to 19 % faster;
   // packing any other B made them slower.
-  static constexpr bool prefers_packing = bytes == 64 && compiled_for_avx512_fp16;
+  static constexpr bool prefers_packing = bytes == 64 && loads_limit_gemms;
   // How far ahead a micro-kernel prefetches A and B into the L1 cache: columns of A after the current one, and rows of
   // B after the next one; 0: no such prefetches. On the same Xeon, with 256 rows of x, the prefetches raised the rate
   // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of x and

@@ -8,9 +8,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The best of these instruction sets that this processor supports, named as in `instruction_set`: "avx512_bf16",
 /// "avx512", "avx2_fma", "avx2", "avx", "sse2". On processors other than x86-64, with compilers other than g++ and
-/// clang, and in code compiled for AVX512-FP16, the result is `instruction_set`.
+/// clang, and in code compiled for more than AVX512-BF16 (AVX512-FP16, AVX-VNNI), the result is `instruction_set`.
 inline char const* processor_instruction_set() noexcept {
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX512FP16__) // clang 14 cannot ask for AVX512-FP16
+#if defined(__AVX512BF16__) && (defined(__AVX512FP16__) || defined(__AVXVNNI__)) // clang 14 cannot ask for these
+  return instruction_set;
+#elif defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512bf16")) return "avx512_bf16";
   if (__builtin_cpu_supports("avx512f")) return "avx512";
