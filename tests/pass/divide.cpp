@@ -139,9 +139,18 @@ struct linear_with_extra : op::linear {
   }
 };
 
+/// A linear layer without a bias that reads one more value.
+struct linear_with_scale : op::linear {
+  static constexpr char const* name = "linear_with_scale";
+  static constexpr char const* layouts = "...i, oi, - -> ...o";
+  static constexpr inferred infer(operand_types const& in) {
+    return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));
+  }
+};
+
 // Nothing is divided: a layer with a reader that needs all features, or with an undivided operand, or whose weight
 // another layer reads; a slice through the middle of a part; a loop-carried value; a layer with a bias that is not its
-// last operand, which each rank would add.
+// last operand, which each rank would add; a layer with another operand, of whose gradient a rank would have a part.
 template <int kind> struct kept {
   constexpr value operator()(value ids) const {
     auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});
@@ -154,7 +163,10 @@ template <int kind> struct kept {
       return down(linear(linear(x, shared), shared));
     } else if constexpr (kind == 3) return down(slice(up(), 2, 2, 4));
     else if constexpr (kind == 4) return down(repeat("block", 2, x, [](value h) { return linear("square", h, 8); }));
-    else {
+    else if constexpr (kind == 6) {
+      auto const weight = parameter(x, "weight", shape(7, 8), role::weight, {.stddev = 0.1});
+      return emit<linear_with_scale>({up(), weight, parameter(x, "scale", shape(7), role::norm)}, {});
+    } else {
       auto const weight = parameter(x, "weight", shape(7, 8), role::weight, {.stddev = 0.1});
       auto const bias = parameter(x, "bias", shape(7), role::bias);
       return emit<linear_with_extra>({up(), weight, bias, x}, {});
@@ -170,6 +182,7 @@ static_assert(stops<2>(info_of<op::layer_norm>.label));
 static_assert(stops<3>(info_of<op::slice>.label));
 static_assert(stops<4>(info_of<op::copy>.label));
 static_assert(stops<5>(info_of<linear_with_extra>.label));
+static_assert(stops<6>(info_of<linear_with_scale>.label));
 
 } // namespace
 

@@ -67,6 +67,26 @@ static_assert(clones_of_attention(quadratic, &info_of<op::attention>, true) == 0
 static_assert(clones_of_attention(tiled, &info_of<op::flash_attention>, false) == 1);
 static_assert(clones_of_attention(tiled, &info_of<op::flash_attention>, true) == 0);
 
+/// Its rule uses its weight's gradient and then its output, but not its weight: with optimizer::in_backward, the weight
+/// is updated before.
+struct weight_first : op::linear {
+  static constexpr char const* name = "weight_first";
+  static constexpr void gradient(backward& b) {
+    b.emit<op::linear_weight_gradient>({b.gradient(), b.input(0)}, {1});
+    b.add(0, b.gradient() * b.output());
+  }
+};
+struct updated_early {
+  constexpr value operator()(value tokens) const {
+    auto const x = linear("in", embedding("token", tokens, {.vocabulary = 5, .width = 4}), 4);
+    auto const y = repeat("block", 2, x, [](value h) {
+      return h + emit<weight_first>({h, parameter(h, "weight", shape(4, 4), role::weight)});
+    });
+    return linear("head", emit<weight_first>({y, parameter(y, "last", shape(4, 4), role::weight)}), 5);
+  }
+};
+using updated_early_task = task<updated_early{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+
 /// Compares what is left after a run: of a program without recomputation, and of random choices.
 void check_choices(program const& p, unsigned seed, int choices) {
   auto const reference = simulate(p, plan_memory(p));
@@ -82,7 +102,8 @@ void check_choices(program const& p, unsigned seed, int choices) {
     CHECK(verify(out).ok());
     auto const s = simulate(out, plan_memory(out));
     CHECK(s.errors == std::vector<std::string>{});
-    CHECK(s.left == reference.left);
+    for (auto const& [v, computed] : s.left) // other values may overwrite a gradient after its update
+      if (!p.values[v].ends_with_update) CHECK(computed == reference.left.at(v));
   }
 }
 
@@ -103,6 +124,11 @@ TEST_CASE("rematerialize: any choice leaves what no recomputation leaves") {
 TEST_CASE("rematerialize: nested repeats and values from outside") {
   check_choices(updated(built<tagger_task>()), 5, 60);
   check_choices(updated(built<tagger_task>(), 3), 6, 30);
+}
+
+TEST_CASE("rematerialize: updates in the backward pass") {
+  check_choices(updated<optimizer::in_backward<optimizer::sgd>>(built<deep_task>()), 9, 20);
+  check_choices(updated<optimizer::in_backward<optimizer::sgd>>(built<updated_early_task>()), 10, 20);
 }
 
 TEST_CASE("rematerialize: attention") {

@@ -223,7 +223,9 @@ private:
     if (unused(parts) > 0 && (ends || n.op->has_divide)) return false;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);
-      if (dimension < 0 || is_divided(n.inputs[k])) continue;
+      if (is_divided(n.inputs[k])) continue;
+      if (dimension < 0 && loses_gradient(n, k, ends)) return false;
+      if (dimension < 0) continue;
       if (!is_own_parameter(i, k, dimension) || parts_of(n.inputs[k], dimension).extents != parts.extents) return false;
     }
     kinds_[i] = ends ? division_kind::ends : division_kind::continues;
@@ -243,6 +245,15 @@ private:
     }
     values_[n.outputs[0].value] = {d.parts, begin_mask};
     return true;
+  }
+
+  /// Whether a rank would have only its part of the gradient of input k, which is not divided. `ends`: whether node `n`
+  /// ends a division. Other nodes read a copy of the input, whose gradient is summed over the ranks, unless their op has
+  /// `divide`.
+  constexpr bool loses_gradient(node const& n, int k, bool ends) const {
+    auto const& info = p_.values[n.inputs[k].value];
+    if (ends) return k != n.op->layouts.inputs.added && info.type != dtype::i32;
+    return n.op->has_divide && is_trainable(info.role);
   }
 
   program const& p_;

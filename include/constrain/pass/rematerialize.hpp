@@ -46,9 +46,12 @@ public:
       if (p.nodes[first_backward_].backward) break;
     for (auto& node : writer_) node = -1;
     for (auto& node : first_reader_) node = never;
+    for (auto& node : first_write_) node = never;
     for (auto& node : last_reader_) node = -1;
     for (int i = 0; i < first_backward_; ++i) find_droppable(i);
     for (int i = 0; i < p.nodes.size(); ++i) find_readers(i);
+    for (int i = p.nodes.size() - 1; i >= first_backward_; --i)
+      for (auto const& output : p.nodes[i].outputs) first_write_[output.value] = i;
     for (int i = 0; i < first_backward_; ++i)
       if (droppable_.contains(i) && is_read_soon(i)) droppable_.remove(i);
   }
@@ -68,7 +71,8 @@ public:
     return dropped;
   }
 
-  /// The clones that are needed if the droppable nodes in the set `dropped` are dropped.
+  /// The clones that are needed if the droppable nodes in the set `dropped` are dropped. A node whose clone would read a
+  /// parameter after its update (`optimizer::in_backward`) is kept.
   constexpr needed_clones clones_for(node_set const& dropped) const {
     needed_clones out;
     for (auto& node : out.before) node = never;
@@ -80,7 +84,7 @@ public:
       int first = never;
       for (auto const& output : p_.nodes[i].outputs)
         first = first_reader[output.value] < first ? first_reader[output.value] : first;
-      if (first == never) continue;
+      if (first == never || reads_updated_parameter(i, first)) continue;
       out.before[i] = first;
       for (auto const& input : p_.nodes[i].inputs)
         if (int const writer = writer_[input.value]; writer >= 0 && droppable_.contains(writer)) {
@@ -199,6 +203,12 @@ private:
       if (a != b && p_.nodes[a].axis != p_.nodes[b].axis) return false;
     return true;
   }
+  /// Whether a node before the backward node `first` writes a parameter that the forward node i reads.
+  constexpr bool reads_updated_parameter(int i, int first) const {
+    for (auto const& input : p_.nodes[i].inputs)
+      if (first_write_[input.value] < first) return true;
+    return false;
+  }
   /// Node i, or the loop around node i, at the depth of node `forward`.
   constexpr int at_depth_of(int i, int forward) const {
     for (int level = nest_.depth(i) - nest_.depth(forward); level > 0; --level) i = nest_.parent[i];
@@ -211,6 +221,7 @@ private:
   node_set droppable_;
   int writer_[program::maximum_values]{};       // of a value: its writer, if `find_droppable` marked it; -1: none
   int first_reader_[program::maximum_values]{}; // of a value: `at_depth_of` of its first backward reader; `never`: none
+  int first_write_[program::maximum_values]{};  // of a value: the first backward node that writes it; `never`: none
   int last_reader_[program::maximum_values]{};  // of a value: `at_depth_of` of its last forward reader; -1: none
 };
 
