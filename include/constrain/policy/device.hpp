@@ -63,7 +63,11 @@ struct cpu {
 /// that nvcc compiles may use this device.
 template <class architecture> struct cuda {
   using slot = slot_of::device;
+#if defined(CONSTRAIN_WITH_CUDA)
   using target = constrain::cuda<architecture>;
+#else
+  using target = constrain::cpu; // the rule `cuda_is_compiled` refuses this device; the program has no further errors
+#endif
   static constexpr slot value = [] {
     slot cuda{.is_cuda = true}; // capability 0 if `architecture` has none; the rule `known_architecture` refuses it
     if constexpr (requires { architecture::capability; }) cuda.capability = architecture::capability;

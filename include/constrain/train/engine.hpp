@@ -149,7 +149,8 @@ private:
   static constexpr auto parallelism = policy_set::parallelism::value;
   static constexpr bool is_distributed_cuda =
       !std::is_same_v<target, cpu> && parallelism.distributed && parallelism.has_nccl && parallelism.has_mpi;
-  using runner_type = runner<target, policy_set::launching::value.captures>;
+  // Without a CUDA device, a policy that captures graphs is refused.
+  using runner_type = runner<target, is_asynchronous && policy_set::launching::value.captures>;
   static constexpr int micro_batches = std::max(policy_set::accumulation::value.micro_batches, 1); // 0 is refused
 
   /// In checked mode, writes 0xFF bytes (NaN in every float type) to all memory whose content does not persist between

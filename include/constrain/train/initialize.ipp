@@ -36,8 +36,8 @@ CONSTRAIN_INLINE void initialize_elements(tensor_info const& info, int index, st
         auto* const elements = reinterpret_cast<stored*>(data);
         for (std::int64_t i = quad * 4; i < quad * 4 + 4; ++i)
           if (begin_element <= i && i < end_element)
-            elements[i - begin_element] =
-                static_cast<stored>(info.initial.constant + info.initial.stddev * draws[i % 4]);
+            elements[i - begin_element] = static_cast<stored>(
+                static_cast<arithmetic<stored>>(info.initial.constant + info.initial.stddev * draws[i % 4]));
       });
     }
   });

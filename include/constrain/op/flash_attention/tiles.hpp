@@ -52,8 +52,9 @@ template <class accumulate> struct flash_tile {
   /// keys from `first_key` on; relative to `first_key`, and {0, 0} if it is empty.
   static depth_range attended_keys(attention_mask<std::int64_t> const& mask, std::int64_t first_query,
                                    std::int64_t queries, std::int64_t first_key, std::int64_t count) {
-    auto const keys = mask.keys(first_query, std::min(first_query + queries, mask.masks.tokens) - 1);
-    auto const begin = std::max<std::int64_t>(keys.begin - first_key, 0), end = std::min(keys.end - first_key, count);
+    auto const attended = mask.keys(first_query, std::min(first_query + queries, mask.masks.tokens) - 1);
+    auto const begin = std::max<std::int64_t>(attended.begin - first_key, 0);
+    auto const end = std::min(attended.end - first_key, count);
     return begin < end ? depth_range{begin, end} : depth_range{0, 0};
   }
 
