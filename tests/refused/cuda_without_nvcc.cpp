@@ -12,4 +12,5 @@ using trainer = ct::trainer<task>;
 using trainer = ct::trainer<task, ct::device::cuda<ct::sm<90>>>;
 #endif
 static_assert(trainer::memory.peak <= ct::mebibytes(700)); // <- here
-inline void run() { trainer const t; } // gives no second error
+
+inline void run() { trainer const t; } // constructing the trainer gives no second error
