@@ -16,7 +16,8 @@ constexpr auto x_type = f32(shape(2, 5, 12)), width_type = f32(shape(12)), rows_
 constexpr auto outputs = rule.infer(types({x_type, width_type, width_type}), {}).outputs;
 static_assert(outputs.size() == 3 && outputs[0] == x_type && outputs[1] == rows_type && outputs[2] == rows_type);
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, f32(shape(11)), f32(shape(11))}), {}), 11, 12));
-static_assert(refuses<ct::op::ranks_differ>(rule.infer(types({x_type, f32(shape(3, 12)), f32(shape(3, 12))}), {}), 2, 1));
+static_assert(refuses<ct::op::ranks_differ>(rule.infer(types({x_type, f32(shape(3, 12)), f32(shape(3, 12))}), {}), 2,
+                                            1));
 static_assert(refuses<ct::op::widths_differ>(rule.infer(types({x_type, width_type, f32(shape(1))}), {}), 12, 1));
 static_assert(refuses<ct::op::ranks_differ>(rule.infer(types({x_type, width_type, f32(shape(1, 12))}), {}), 1, 2));
 constexpr bool refuses_epsilon(double epsilon) {

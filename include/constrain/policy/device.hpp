@@ -21,7 +21,7 @@ struct device {
 #if defined(CONSTRAIN_WITH_CUDA)
   bool compiled = true; // whether this translation unit can contain CUDA kernels
 #else
-  bool compiled = false; // whether this translation unit can contain CUDA kernels
+  bool compiled = false;         // whether this translation unit can contain CUDA kernels
 #endif
   friend constexpr bool operator==(device const&, device const&) = default;
 
