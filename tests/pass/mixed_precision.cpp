@@ -48,8 +48,36 @@ constexpr program twice = constrain::mixed_precision(built<read_twice_task>(), {
 static_assert(role_read(twice, info_of<op::linear>, 0, 2) == role::bias);
 static_assert(role_read(twice, info_of<op::linear>, 1, 2) == role::compute_copy); // the head's
 
+// Operands of a GEMM that are computed in fp32 are cast: a vector in the shape of a matrix, and a sum with a vector.
+struct vector_as_matrix {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    auto const y = linear(x, reshape(parameter(x, "weight", shape(16), role::weight), shape(4, 4)));
+    auto const scale = parameter(x, "scale", shape(4), role::norm);
+    auto const squared = linear(reshape(scale * scale, shape(1, 4)), parameter(x, "square", shape(4, 4), role::weight));
+    return linear(
+        "head", emit<op::linear>({y, parameter(x, "last", shape(4, 4), role::weight), reshape(squared, shape(4))}), 5);
+  }
+};
+using vector_task = task<vector_as_matrix{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>;
+constexpr program of_vectors = constrain::mixed_precision(built<vector_task>(), {.compute = dtype::bf16});
+static_assert(calls(of_vectors, &info_of<op::cast>) == 4 + 2);
+constexpr program trained_vectors = update<optimizer::adamw>(differentiate(of_vectors));
+static_assert(trained_vectors.values[gradient_of(trained_vectors, "weight")].type == dtype::f32);
+
+/// The types of the operands of every GEMM.
+bool has_equal_operands(program const& p) {
+  for (auto const& n : p.nodes)
+    if (n.kind == node_kind::call && n.op->gemm_operands == 0b11)
+      if (p.values[n.inputs[0].value].type != p.values[n.inputs[1].value].type) return false;
+  return true;
+}
+
 } // namespace
 
 TEST_CASE("mixed precision: every type is one that the ops accept") {
-  for (auto const& p : {matrices, with_biases, stored_narrow, trained, twice}) CHECK(verify(p).ok());
+  for (auto const& p : {matrices, with_biases, stored_narrow, trained, twice, of_vectors, trained_vectors}) {
+    CHECK(verify(p).ok());
+    CHECK(has_equal_operands(p));
+  }
 }

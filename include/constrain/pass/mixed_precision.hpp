@@ -41,14 +41,22 @@ constexpr void promote_inputs(builder& out, node& n) {
     if (out.type_of(input).type != widest) input = out.call<op::cast>({input}, {}, {.to = widest}, n.line).outputs[0];
 }
 
+/// Casts the operands of the GEMM that the call `n` computes, if its op has `gemm_operands`, to `compute`.
+constexpr void cast_gemm_operands(builder& out, node& n, dtype compute) {
+  for (int k = 0; k < n.inputs.size(); ++k)
+    if (auto const type = out.type_of(n.inputs[k]).type;
+        (n.op->gemm_operands >> k & 1u) != 0 && is_real(type) && type != compute)
+      n.inputs[k] = out.call<op::cast>({n.inputs[k]}, {}, {.to = compute}, n.line).outputs[0];
+}
+
 } // namespace detail
 
 /// Mixed precision (Micikevicius et al. 2018): casts every parameter of two or more dimensions to `precision.compute`
 /// once per run of the program, before the micro-batches, and lets all readers of the parameter read the copy. The
 /// parameters keep their type: they are the master weights. `casts_biases`: whether the same happens to the biases of
 /// linear layers (`is_linear_bias`). Without `precision.masters`, there is no copy: these parameters are stored in the
-/// compute type. Floating-point inputs get the compute type, too. The types of all activations follow from the ops'
-/// shape rules. Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused:
+/// compute type. Floating-point inputs and all operands of GEMMs get the compute type, too. The types of all activations
+/// follow from the ops' shape rules. Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused:
 /// a repeat whose body, after the casts, returns a type other than the type of its argument.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool casts_biases = false) {
   auto const compute = precision.compute;
@@ -80,6 +88,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
       if (copy_of[input.value]) input = copy_of[input.value];
     if (n.kind == node_kind::call) {
       if (n.op->promotes_types) detail::promote_inputs(out, n);
+      detail::cast_gemm_operands(out, n, compute);
       operand_types types;
       for (auto const& input : n.inputs) types.push_back(out.type_of(input));
       auto const inferred = n.op->infer(types, n.attributes);
