@@ -68,9 +68,9 @@ struct learned_objective {
 using least = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 1, .vocabulary = 1, .context = 1}, ct::causal_lm,
                        ct::micro_batch{}>;
 
-/// An optimizer with a counter whose type differs from the type of the weights.
+/// An optimizer that counts the steps of each weight.
 struct counting {
-  template <class real> struct state { int steps; };
+  template <class real> struct state { real steps; };
   struct hyper {
     float learning_rate = 0.1f;
     int warmup = 0;

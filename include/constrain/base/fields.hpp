@@ -2,6 +2,7 @@
 
 #include "constrain/base/variant.hpp"
 
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -39,6 +40,21 @@ template <class type> struct any_base {
 /// Whether `type`, an aggregate, has a base class; also true if its first field, such as a std::any, converts from any
 /// type.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
+
+/// Converts to `real` and to no other type, so that it initializes only fields of type `real`.
+template <class real> struct converts_only_to {
+  template <class type>
+    requires std::is_same_v<type, real>
+  operator type() const;
+};
+
+/// Whether a struct consists only of values of type `real`, directly or in nested structs and arrays.
+template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
+  return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires {
+    type{(static_cast<void>(i), converts_only_to<real>{})...};
+  };
+}
+(std::make_index_sequence<sizeof(type) / sizeof(real)>{});
 
 /// The number of fields of a type; 0: no fields, more than twelve, a base class, not an aggregate, or a number that
 /// cannot be found. Because of brace elision, a field that is an array counts as several fields. Inner braces prevent

@@ -13,21 +13,6 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Converts to `real` and to no other type, so that it initializes only fields of type `real`.
-template <class real> struct converts_only_to {
-  template <class type>
-    requires std::is_same_v<type, real>
-  operator type() const;
-};
-
-/// Whether a struct consists only of values of type `real`, directly or in nested structs and arrays.
-template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
-  return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires {
-    type{(static_cast<void>(i), converts_only_to<real>{})...};
-  };
-}
-(std::make_index_sequence<sizeof(type) / sizeof(real)>{});
-
 /// Calls f("field i of hyper", value), i = 1, 2, ..., for each value of a struct that consists only of `real`.
 template <class real, class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_position(hyper const& h, function const& f) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/fields.hpp"
 #include "constrain/policy/optimizer/adafactor.hpp"
 #include "constrain/policy/optimizer/adam.hpp"
 #include "constrain/policy/optimizer/adamw.hpp"
@@ -31,6 +32,16 @@ template <class optimizer> constexpr bool state_type_fits() {
   else return true;
 }
 
+/// Whether the optimizer's `state` has at most four fields, all of type `real`. True for an optimizer without a `state`,
+/// and for a state that is not an aggregate, whose fields are not known.
+template <class optimizer> constexpr bool state_fits() {
+  if constexpr (has_state<optimizer>) {
+    using state = typename optimizer::template state<float>;
+    return std::is_empty_v<state> || !std::is_aggregate_v<state> ||
+           (sizeof(state) <= op::maximum_state_fields * sizeof(float) && is_made_of<state, float>);
+  } else return true;
+}
+
 /// Whether the optimizer's number of Newton-Schulz steps (muon) is from 1 to 99. True for an optimizer without the
 /// member `newton_schulz_steps`.
 template <class optimizer> constexpr bool steps_fit() {
@@ -56,6 +67,7 @@ namespace slot_of {
 struct optimizer {
   bool has_state = true;    // false: the optimizer, or one inside it, has no rule and lacks a `state` template
   bool has_update = true;   // false: the optimizer, or one inside it, has `state` but lacks an `update` to call
+  bool state_fits = true;   // false: the optimizer, or one inside it, has a `state` with wrong fields
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
   bool nests = true;        // false: one of the library's wrappers is given twice or in the wrong order
@@ -70,6 +82,8 @@ struct optimizer {
     optimizer o{.in_backward = updates_in_backward<policy>, .is_outermost = !detail::has_in_backward_inside<policy>()};
     o.base_fits = detail::holds_throughout<policy>(
         []<class nested>(std::type_identity<nested>) { return detail::base_fits<nested>(); });
+    o.state_fits = detail::holds_throughout<policy>(
+        []<class nested>(std::type_identity<nested>) { return detail::state_fits<nested>(); });
     o.type_fits = detail::holds_throughout<policy>(
         []<class nested>(std::type_identity<nested>) { return detail::state_type_fits<nested>(); });
     o.nests = detail::nests<policy>();
@@ -99,6 +113,9 @@ struct optimizer {
                  "optimizer: the type, or the one that it wraps, has no `template <class real> struct state`; write "
                  "one, which is empty if the optimizer stores nothing, or write an update rule, `static constexpr void "
                  "update(ct::update_rule&)`");
+  CONSTRAIN_RULE(optimizer_state_fields, (optimizer const& o), o.state_fits,
+                 "optimizer: `template <class real> struct state` has more than four fields, or a field whose type is "
+                 "not `real`; keep at most four numbers per weight, all as `real`, also counts");
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
                  "optimizer: the type, or the one that it wraps, has no `template <class real> static real update(real "
                  "weight, real gradient, state<real>&, hyper const&, ct::optimizer_step)`; write one, which takes the "
@@ -120,8 +137,8 @@ struct optimizer {
   CONSTRAIN_RULE(in_backward_outermost, (optimizer const& o), o.is_outermost,
                  "optimizer::in_backward<O>: another optimizer wraps it; write in_backward outermost, as in "
                  "in_backward<averaged<adamw>>");
-  using rules = rule_list<one_optimizer, optimizer_state, optimizer_update, optimizer_base, optimizer_state_type,
-                          optimizer_nesting, muon_steps, in_backward_outermost>;
+  using rules = rule_list<one_optimizer, optimizer_state, optimizer_state_fields, optimizer_update, optimizer_base,
+                          optimizer_state_type, optimizer_nesting, muon_steps, in_backward_outermost>;
 };
 
 } // namespace slot_of
