@@ -7,6 +7,7 @@
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/directory_reader.hpp"
 #include "constrain/io/path.hpp"
+#include "constrain/train/saved/configuration_check.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <algorithm>
@@ -16,84 +17,6 @@
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
-
-/// A value of a configuration, as text for an error. `same_kind`: whether the value is compared with a value of the
-/// same kind.
-[[gnu::cold]] CONSTRAIN_INLINE std::string shown_value(io::json const& j, bool same_kind) {
-  switch (j.kind()) {
-  case io::json_kind::number: return concat({j.number()});
-  case io::json_kind::string: return same_kind ? concat({j.string()}) : concat({"the text \"", j.string(), "\""});
-  case io::json_kind::boolean: return j.boolean() ? "true" : "false";
-  case io::json_kind::array: return "an array";
-  default: return "an object"; // null values are not compared
-  }
-}
-
-/// Whether two numbers have the same value: integers exactly, other numbers (1e-05 equals 0.00001) rounded to double.
-[[gnu::cold]] CONSTRAIN_INLINE bool same_number(io::json const& a, io::json const& b) {
-  auto const digits = [](io::json const& j) { return j.number() == "-0" ? "0" : j.number(); };
-  auto const is_integer = [](io::json const& j) { return j.number().find_first_of(".eE") == std::string_view::npos; };
-  return is_integer(a) && is_integer(b) ? digits(a) == digits(b) : a.real() == b.real();
-}
-
-/// The comparison of a config.json with the model's configuration.
-struct configuration_check {
-  std::string const& directory;                // as in `check_field`
-  std::string_view loader;                     // as in `check_field`
-  std::span<std::string_view const> skipped{}; // top-level keys that are not compared
-
-  /// Throws `error` if the configuration objects `saved` and `expected` have different values in a field that both
-  /// have. Skips the top-level keys in `skipped`, fields that are null in either object, and arrays in `expected`.
-  /// `prefix`: the text before a field's name in the error; empty at the top level.
-  [[gnu::cold]] void members(io::json const& saved, io::json const& expected, std::string const& prefix = "") const;
-  /// Like `members`, for the field `name`, whose value in `expected` is `value`.
-  [[gnu::cold]] void member(io::json const& saved, std::string_view name, io::json const& value,
-                            std::string const& prefix = "") const;
-};
-
-[[gnu::cold]] CONSTRAIN_INLINE void configuration_check::members(io::json const& saved, io::json const& expected,
-                                                                 std::string const& prefix) const {
-  for (auto const& [name, value] : expected.members())
-    if (!prefix.empty() || std::find(skipped.begin(), skipped.end(), name) == skipped.end())
-      member(saved, name, value, prefix);
-}
-
-[[gnu::cold]] CONSTRAIN_INLINE void configuration_check::member(io::json const& saved, std::string_view name,
-                                                                io::json const& value,
-                                                                std::string const& prefix) const {
-  auto const saved_value = saved.find(name);
-  if (!saved_value || saved_value->is_null() || value.kind() == io::json_kind::array || value.is_null()) return;
-  bool const same_kind = saved_value->kind() == value.kind();
-  if (same_kind && value.kind() == io::json_kind::object)
-    return members(*saved_value, value, concat({prefix, name, "."}));
-  auto const text = [&](io::json const& j) { return shown_value(j, same_kind); };
-  bool const are_numbers = same_kind && value.kind() == io::json_kind::number;
-  if (!are_numbers || !same_number(*saved_value, value))
-    check_field(directory, concat({prefix, name}), text(*saved_value), text(value), loader);
-}
-
-/// Throws `error` if the config.json of a directory lacks a required key or contradicts the model's configuration.
-/// `text`, `file`: content and path of the config.json.
-[[gnu::cold]] CONSTRAIN_INLINE void check_configuration(configuration_check const& check, std::string_view text,
-                                                        std::string const& file, weight_format const& format) {
-  auto const saved = io::json::parse(text, file);
-  for (auto const& name : format.required_keys)
-    if (auto const member = saved.find(name); !member || member->is_null())
-      throw error({"the configuration '", file, "' has no value for '", name,
-                   "'; use the file that was saved with the weights"});
-  auto const expected = io::json::parse(format.configuration, "weight_format::configuration");
-  if (format.normalize == nullptr) return check.members(saved, expected);
-  auto const normalized = io::json::parse(format.normalized, "weight_format::normalized"),
-             normalized_saved = io::json::parse(format.normalize(saved), "the result of weight_format::normalize");
-  // The kind of model is compared first, since it explains all other differences, and only in its normalized form.
-  std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
-  if (auto const type = normalized.find("model_type")) {
-    check.member(normalized_saved, "model_type", *type);
-    skipped.push_back("model_type");
-  }
-  configuration_check{check.directory, check.loader, skipped}.members(saved, expected);
-  check.members(normalized_saved, normalized);
-}
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
 /// or one of these names with one of the format's other suffixes; null: not found.
@@ -137,7 +60,7 @@ struct opened_weights {
     throw error({"the directory '", path, "' has no ", weights_file, " and no ", weights_index_file,
                  "; save the model there as safetensors"});
   if (auto const file = path_of(configuration_file); !format.configuration.empty() && contains(configuration_file)) {
-    configuration_check check{path, loader};
+    configuration_check check{path, loader, format.required_keys};
     if (!strict) check.skipped = format.head_keys;
     if (opened.run) check_configuration(check, opened.run->text(configuration_file), file, format);
     else check_configuration(check, io::mapped_file(file, "the configuration").text(), file, format);

@@ -15,7 +15,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The part of a trainer's configuration that, besides the parameters, must match a saved run to resume it.
+/// The part of a trainer's configuration that, besides the parameters and the model's config.json, must match a saved
+/// run to resume it.
 struct saved_configuration {
   std::string precision;             // name of the precision policy
   std::string optimizer;             // name of the optimizer policy
@@ -42,12 +43,6 @@ void check_max_shard_size(std::string_view owner, bytes max_shard_size);
 /// A shape as text, for example "[3, 4]".
 [[gnu::cold]] std::string shape_text(std::vector<std::int64_t> const& shape);
 
-/// Throws `error`, which names the field and both values, if a field of saved data (`saved`) differs from the same
-/// field of the loading object (`expected`). `directory`: the path of the data, for the error. `loader`: the loading
-/// object with its article, as the error names it.
-void check_field(std::string const& directory, std::string const& field, std::string const& saved,
-                 std::string const& expected, std::string_view loader = "a trainer");
-
 /// The weights of a saved run, as views of the reader's memory. Throws `error` if a file is missing or not valid.
 [[gnu::cold]] io::safetensors_files weights_of(io::directory_reader const& reader);
 
@@ -70,8 +65,9 @@ void save_run(std::string const& directory, save_options const& options, paramet
 /// Copies the tensors of a saved run into the arena and returns the training state. Every rank checks everything before
 /// the first byte is copied; through `ranks`, all ranks agree that all checks passed and that they read the same run.
 /// Throws `error` if the directory is missing or damaged, if its format version, configuration or tensors differ from
-/// the expected ones, or if its training state or a setting is out of range. `list`, `format`, `c`, `memory`, `group`:
-/// as in `save_run`. Call this function within `agreement::run`.
+/// the expected ones, if its config.json contradicts the model's configuration, or if its training state or a setting
+/// is out of range. Does not compare configurations if the run has no config.json or the model has no configuration.
+/// `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this function within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
                                       communicator& group, agreement& ranks);

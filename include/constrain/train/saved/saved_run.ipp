@@ -10,6 +10,7 @@
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/safetensors_index.hpp"
 #include "constrain/program/setting.hpp"
+#include "constrain/train/saved/configuration_check.hpp"
 
 #include <cstring>
 
@@ -30,15 +31,6 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += concat({(i > 0 ? ", " : ""), shape[i]});
   return concat({text, "]"});
-}
-
-[[gnu::cold]] CONSTRAIN_INLINE void check_field(std::string const& directory, std::string const& field,
-                                                std::string const& saved, std::string const& expected,
-                                                std::string_view loader) {
-  auto const noun = loader.substr(loader.find(' ') + 1); // `loader` without the article
-  if (saved != expected)
-    throw error({"'", directory, "' does not match the ", noun, ": its ", field, " is ", saved, ", the ", noun,
-                 "'s is ", expected, "; load it into ", loader, " with the same ", field});
 }
 
 /// Throws `error` unless a file has exactly the `wanted` tensors, by name, shape and dtype; the file may lack optional
@@ -206,6 +198,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
   detail::check_settings(directory, states, list, wanted_states);
+  // A run that was saved before its model had a configuration lacks the file.
+  if (!format.configuration.empty() && reader.contains(configuration_file))
+    detail::check_configuration({directory, "a trainer"}, reader.text(configuration_file),
+                                reader.path(configuration_file), format);
   ranks.all_can(detail::content_hash(reader));
   for (auto const& t : wanted_weights) take_tensor(t, weights.find(t.tensor.name)->bytes, memory, group);
   for (auto const& t : wanted_states)
