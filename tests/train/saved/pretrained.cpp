@@ -5,9 +5,11 @@
 #include <constrain/constrain.hpp>
 #include <doctest/doctest.h>
 
+#include <climits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/resource.h>
 #include <vector>
 
 // The configuration that is saved beside a model's weights: objects in it are compared field by field.
@@ -134,6 +136,29 @@ TEST_CASE("after an interrupted save, weights are found like runs if the directo
   write_file(directory / "run/adapter.safetensors", "");
   CHECK(sentence([&] { loaded.load_pretrained(directory / "run"); }).find("has no model.safetensors") !=
         std::string::npos);
+}
+
+TEST_CASE("a file that may exist is not called missing, and a directory that cannot be listed is no file") {
+  temporary_directory const directory;
+  trainer t;
+  t.save(directory / "run");
+  std::filesystem::create_directory(directory / "model");
+  std::filesystem::copy(directory / "run/model.safetensors", directory / "model/model.safetensors");
+  for (auto const* const name : {"run", "model"}) {
+    auto path = directory / name;
+    while (path.size() + 2 < PATH_MAX) path += "/."; // the same directory, but no name fits behind it
+    CHECK(sentence([&] { t.load_pretrained(path); }) ==
+          "the directory '" + path +
+              "' cannot be searched for manifest.json (File name too long); check the path and its permissions");
+  }
+  rlimit limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  rlimit const no_more{0, limit.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &no_more) == 0);
+  auto const said = sentence([&] { t.load_pretrained(directory / "run"); });
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  CHECK(said == "the manifest '" + (directory / "run/manifest.json") +
+                    "' cannot be opened (Too many open files); check the path and its permissions");
 }
 
 namespace {

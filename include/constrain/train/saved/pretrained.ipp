@@ -6,14 +6,16 @@
 #include "constrain/base/convert_reals.hpp"
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/directory_reader.hpp"
-#include "constrain/io/path.hpp"
+#include "constrain/io/real_path.hpp"
 #include "constrain/train/saved/configuration_check.hpp"
 #include "constrain/train/saved/saved_run.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <sys/stat.h>
 #include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -41,6 +43,15 @@ struct opened_weights {
   io::safetensors_files files{};
 };
 
+/// Whether a directory has a file called `name`. Throws `error` if this cannot be determined.
+[[gnu::cold]] CONSTRAIN_INLINE bool has_file(std::string const& directory, std::string_view name) {
+  auto const path = concat({directory, "/", name});
+  if (io::detail::exists(path)) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  throw error({"the directory '", directory, "' cannot be searched for ", name, " (", io::reason(),
+               "); check the path and its permissions"});
+}
+
 /// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest, if this file exists, and
 /// its configuration, if this file exists and `format.configuration` is not empty. `strict`: as in
 /// `pretrained_options`. `loader`: as in `check_field`.
@@ -48,13 +59,14 @@ struct opened_weights {
                                                            weight_format const& format, std::string_view loader) {
   // After a save was interrupted between its two renames, the reader finds '.<name>.previous'.
   bool const is_interrupted = !io::directory_reader::previous_of(path).empty();
-  if (!is_interrupted && !io::directory_names(path)) return {nullptr, io::safetensors_files::open(path)};
+  auto const status = io::detail::status_of(path);
+  // A directory that cannot be listed can have files that can be read.
+  if (!is_interrupted && !(status && S_ISDIR(status->st_mode))) return {nullptr, io::safetensors_files::open(path)};
   auto const path_of = [&](std::string_view name) { return concat({path, "/", name}); };
   opened_weights opened;
-  if (is_interrupted || io::detail::exists(path_of(io::manifest_name)))
-    opened.run = std::make_unique<io::directory_reader>(path);
+  if (is_interrupted || has_file(path, io::manifest_name)) opened.run = std::make_unique<io::directory_reader>(path);
   auto const contains = [&](char const* name) {
-    return opened.run ? opened.run->contains(name) : io::detail::exists(path_of(name));
+    return opened.run ? opened.run->contains(name) : has_file(path, name);
   };
   if (!contains(weights_file) && !contains(weights_index_file))
     throw error({"the directory '", path, "' has no ", weights_file, " and no ", weights_index_file,
