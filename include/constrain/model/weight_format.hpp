@@ -63,6 +63,8 @@ struct weight_format {
   // Keys of `configuration` and `normalized` that describe only the head. With `.strict = false`, `load_pretrained`
   // does not compare them.
   std::span<std::string_view const> head_keys{};
+  // Keys of `configuration` whose values `normalized` replaces: they are compared only in its form.
+  std::span<std::string_view const> normalized_keys{};
 };
 
 /// The weight format of a model; specialize this template for your own model. By default, every parameter is one tensor

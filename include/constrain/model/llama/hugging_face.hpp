@@ -47,13 +47,18 @@ template <> struct weight_format_of<llama> {
   /// token embedding, so it cannot load the weights of an untied model.
   static constexpr std::string_view head_keys[] = {"tie_word_embeddings"};
 
+  /// Keys whose values count only in the form of `normalize`.
+  static constexpr std::string_view normalized_keys[] = {"rope_theta", "rope_scaling", "rope_parameters", "hidden_act"};
+
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
-  /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows,
-  /// causal attention and a tied head, in the same form for both versions; see `weight_format::normalize`. If a file
-  /// has values for both versions, the values that Transformers 5 reads count. A missing key has Transformers' default;
-  /// a missing key without a default, such as the `factor` of rope_scaling, stays missing. The kind of a Mistral is
-  /// "llama", with or without a sliding window. Throws `error` if one of these values has the wrong type.
+  /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows, the
+  /// activation, causal attention and a tied head, in the same form for both versions; see `weight_format::normalize`.
+  /// If a file has values for both versions, the values that Transformers 5 reads count. A missing key has
+  /// Transformers' default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. The
+  /// kind of a Mistral is "llama", with or without a sliding window. The rope_type "linear" with the factor 1 becomes
+  /// "default", and the activation "swish" becomes "silu", its other name. Throws `error` if one of these values has
+  /// the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

@@ -13,15 +13,31 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Writes the members that rope_parameters (Transformers 5) and rope_scaling (Transformers 4) have in common into the
-/// open object of `json`. rope_theta is not one of them.
-[[gnu::cold]] CONSTRAIN_INLINE void write_rope(io::json_writer& json, rotary_options const& o) {
+/// open object of `json`. rope_theta is not one of them. `factor`: the key of the factor.
+[[gnu::cold]] CONSTRAIN_INLINE void write_rope(io::json_writer& json, rotary_options const& o,
+                                               char const* factor = "factor") {
   bool const scales = o.factor != 1;
   json.member("rope_type", !scales ? "default" : o.original_context == 0 ? "linear" : "llama3");
-  if (scales) json.member("factor", o.factor);
+  if (scales) json.member(factor, o.factor);
   if (scales && o.original_context != 0) {
     json.member("original_max_position_embeddings", o.original_context);
     json.member("low_freq_factor", o.low_freq_factor).member("high_freq_factor", o.high_freq_factor);
   }
+}
+
+inline constexpr char const* rotary_factor = "rotary factor"; // the key of the normalized form, clear in errors
+
+/// The object's member `name`, an object; nullopt if it is missing or null. Throws `error` if it has another type.
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<io::json> inner_object(io::json const& object, std::string_view name) {
+  auto const inner = object.value(name);
+  if (inner) static_cast<void>(inner->members());
+  return inner;
+}
+
+/// The name of the function of a model's MLP; a missing one is "silu".
+[[gnu::cold]] CONSTRAIN_INLINE std::string_view activation_of(io::json const& configuration) {
+  auto const name = configuration.value("hidden_act");
+  return !name || name->string() == "swish" ? "silu" : name->string();
 }
 
 } // namespace detail
@@ -29,9 +45,9 @@ namespace detail {
 [[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<llama>::normalize(io::json const& configuration) {
   // A file of Transformers 5 has rope_parameters. If it also has a rope_scaling that is not empty, only rope_scaling
   // counts.
-  auto const scaling = configuration.value("rope_scaling");
-  bool const scales = scaling && scaling->kind() == io::json_kind::object && scaling->size() != 0;
-  auto const rope = scales ? scaling : configuration.value("rope_parameters");
+  auto const scaling = detail::inner_object(configuration, "rope_scaling"),
+             parameters = detail::inner_object(configuration, "rope_parameters");
+  auto const rope = scaling && scaling->size() != 0 ? scaling : parameters;
   auto const rope_value = [&](std::string_view name) { return rope ? rope->value(name) : std::nullopt; };
   auto theta = rope_value("rope_theta"), type = rope_value("rope_type");
   if (!theta) theta = configuration.value("rope_theta");
@@ -40,8 +56,11 @@ namespace detail {
   if (!partial_rotary_factor) partial_rotary_factor = configuration.value("partial_rotary_factor");
   io::json_writer json;
   json.object().member("rope_theta", theta ? theta->real() : 10000.0);
-  json.member("rope_type", type ? type->string() : "default");
-  for (auto const* name : {"factor", "low_freq_factor", "high_freq_factor"})
+  auto const factor = rope_value("factor");
+  bool const scales = type && !(type->string() == "linear" && factor && factor->real() == 1);
+  json.member("rope_type", scales ? type->string() : "default");
+  if (factor) json.member(detail::rotary_factor, factor->real());
+  for (auto const* name : {"low_freq_factor", "high_freq_factor"})
     if (auto const x = rope_value(name)) json.member(name, x->real());
   auto original_context = rope_value("original_max_position_embeddings");
   if (type && type->string() == "llama3") { // Transformers 5 prefers the top-level key, and has a default
@@ -56,6 +75,7 @@ namespace detail {
     json.member(name, x ? x->boolean() : false);
   }
   auto const causal = configuration.find("is_causal"); // in Transformers 5, null means false
+  json.member("hidden_act", detail::activation_of(configuration));
   json.member("is_causal", !causal || (!causal->is_null() && causal->boolean()));
   // A Mistral is a Llama that may have a sliding window. A Mistral's window always counts; other models use theirs only
   // if use_sliding_window is true.
@@ -90,7 +110,8 @@ namespace detail {
   json.end();
   detail::write_rope(json.object("rope_parameters").member("rope_theta", m.rotary.theta), m.rotary);
   json.end().end();
-  detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary);
+  detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary, detail::rotary_factor);
+  normalized.member("hidden_act", "silu");
   normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
   normalized.member("use_sliding_window", false).member("is_causal", true).member("effective sliding_window", m.window);
   normalized.member("model_type", m.window > 0 ? "llama" : type).end();
@@ -102,7 +123,8 @@ namespace detail {
           .normalize = &normalize,
           .normalized = normalized.text(),
           .copies = std::span(copies).first(m.tied ? 1 : 0),
-          .head_keys = std::span(head_keys).first(m.tied ? 0 : 1)};
+          .head_keys = std::span(head_keys).first(m.tied ? 0 : 1),
+          .normalized_keys = normalized_keys};
 }
 
 } // namespace constrain

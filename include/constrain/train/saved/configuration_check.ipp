@@ -76,6 +76,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     check.member(normalized_saved, "model_type", *type);
     skipped.push_back("model_type");
   }
+  skipped.insert(skipped.end(), format.normalized_keys.begin(), format.normalized_keys.end());
   configuration_check{check.directory, check.loader, {}, skipped}.members(saved, expected);
   check.members(normalized_saved, normalized);
 }
