@@ -70,10 +70,11 @@ public:
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
   /// from the newest run in path/step-<n> that all ranks have. If `path` contains a step-<n> on any rank, only the runs
   /// of this form are tried: if the newest cannot be loaded, rank 0 prints the error to stderr, and the next older run
-  /// is tried. The weights are rounded to the type in which the object stores them. If a saved run has averaged weights
-  /// (optimizer::averaged), loads the weights, not the averages. `options`, result: as for `trainer::load_pretrained`.
-  /// Throws `error`, with nothing changed, if the weights cannot be read, if names, shapes or configuration do not
-  /// match, if ranks read different saved runs, or if some ranks have a step-<n> but no step-<n> is on all ranks.
+  /// is tried, or one that was saved meanwhile. The weights are rounded to the type in which the object stores them. If
+  /// a saved run has averaged weights (optimizer::averaged), loads the weights, not the averages. `options`, result: as
+  /// for `trainer::load_pretrained`. Throws `error`, with nothing changed, if the weights cannot be read, if names,
+  /// shapes or configuration do not match, if ranks read different saved runs, or if some ranks have a step-<n> but no
+  /// step-<n> is on all ranks.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     auto parameters = table();
     parameters.owner = "an inference object";

@@ -227,9 +227,9 @@ public:
 
   /// Loads the newest run in directory/step-<n> that all ranks have or, if no rank has one, the run saved in the
   /// directory itself. All ranks load the same run. Returns false if no saved run exists. If a run cannot be loaded,
-  /// rank 0 prints the error to `log` (null: silent), and the next older run is tried. Throws the error of `load` if no
-  /// run can be loaded, or an `error` if some ranks have saved runs but no run is on all ranks, or if the directory
-  /// cannot be listed.
+  /// rank 0 prints the error to `log` (null: silent), and the next older run is tried, or one that was saved
+  /// meanwhile. Throws the error of `load` if no run can be loaded, or an `error` if some ranks have saved runs but no
+  /// run is on all ranks, or if the directory cannot be listed.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);

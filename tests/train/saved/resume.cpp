@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 // Which saved run the ranks load if they have different ones. The ranks are threads.
@@ -28,9 +30,19 @@ struct outcome {
   std::vector<std::string> loaded; // the names of the saved runs, in the order of the attempts
 };
 
+/// What another process does to the series of a rank when the rank is about to load the run of a step.
+using other_process = std::function<void(ct::saved_series const& series, std::size_t rank, std::int64_t step)>;
+
+/// Saves the run of a step and removes all older ones.
+void rotate(ct::saved_series const& series, std::int64_t saved) {
+  for (auto const step : series.steps()) fs::remove_all(series.path(step));
+  fs::create_directories(series.path(saved));
+}
+
 /// Takes the newest saved run on ranks that have these steps. Saved runs of the steps `damaged` cannot be loaded.
-std::vector<outcome> load_newest(temporary_directory const& scratch, std::vector<steps> const& of_ranks,
-                                 steps const& damaged) {
+std::vector<outcome> load_newest(
+    temporary_directory const& scratch, std::vector<steps> const& of_ranks, steps const& damaged,
+    other_process const& meanwhile = [](ct::saved_series const&, std::size_t, std::int64_t) {}) {
   std::vector<outcome> all(of_ranks.size());
   tensor_group::run(static_cast<int>(of_ranks.size()), [&](ct::step_parameters const& parameters) {
     auto const rank = static_cast<std::size_t>(parameters.tensor->rank());
@@ -38,7 +50,10 @@ std::vector<outcome> load_newest(temporary_directory const& scratch, std::vector
     ct::saved_series const series(directory);
     for (auto const step : of_ranks[rank]) fs::create_directories(series.path(step));
     auto const load = [&](std::string const& path) {
-      all[rank].loaded.push_back(fs::path(path).filename());
+      auto const name = fs::path(path).filename().string();
+      all[rank].loaded.push_back(name);
+      meanwhile(series, rank, *ct::saved_series::step_of(name));
+      if (std::error_code ignored; !fs::exists(path, ignored)) throw ct::error({"'", name, "' is gone"});
       for (auto const step : damaged)
         if (path == series.path(step)) throw ct::error({"'step-", step, "' is damaged"});
     };
@@ -84,6 +99,54 @@ TEST_CASE("resume: if no saved run of all ranks can be loaded, the last error is
       CHECK(rank.log == "");
     }
   }
+}
+
+TEST_CASE("resume: a series to which another process saves meanwhile is listed again") {
+  using names = std::vector<std::string>;
+  for (auto const& of_ranks : std::vector<std::vector<steps>>{{{9}}, {{9}, {9}}}) {
+    temporary_directory const scratch;
+    auto const twice = [](ct::saved_series const& series, std::size_t, std::int64_t step) {
+      if (step < 12) rotate(series, step == 9 ? 10 : 12);
+    };
+    for (auto const& rank : load_newest(scratch, of_ranks, {}, twice)) {
+      CHECK(rank.found);
+      CHECK(rank.loaded == names{"step-9", "step-10", "step-12"});
+      CHECK(rank.said == "");
+      CHECK(rank.log ==
+            "'step-9' is gone; a newer saved run is tried\n'step-10' is gone; a newer saved run is tried\n");
+    }
+  }
+  // The older runs of the list are tried before it is listed again.
+  temporary_directory const scratch;
+  auto const at_last = [](ct::saved_series const& series, std::size_t, std::int64_t step) {
+    if (step == 7) rotate(series, 11);
+  };
+  for (auto const& rank : load_newest(scratch, {{9, 7}, {9, 7}}, {9}, at_last)) {
+    CHECK(rank.found);
+    CHECK(rank.loaded == names{"step-9", "step-7", "step-11"});
+  }
+}
+
+TEST_CASE("resume: if no newer run has been saved on all ranks, the last error is thrown") {
+  auto const fails_once = [](other_process const& meanwhile) {
+    temporary_directory const scratch;
+    for (auto const& rank : load_newest(scratch, {{9}, {9}}, {}, meanwhile)) {
+      CHECK_FALSE(rank.found);
+      CHECK(rank.loaded == std::vector<std::string>{"step-9"});
+      CHECK(rank.said == "'step-9' is gone");
+      CHECK(rank.log == "");
+    }
+  };
+  fails_once([](ct::saved_series const& series, std::size_t, std::int64_t) { fs::remove_all(series.path(9)); });
+  fails_once([](ct::saved_series const& series, std::size_t, std::int64_t) { rotate(series, 8); });
+  fails_once(
+      [](ct::saved_series const& series, std::size_t rank, std::int64_t) { rotate(series, rank == 0 ? 12 : 8); });
+  // One rank cannot list its series again.
+  fails_once([](ct::saved_series const& series, std::size_t rank, std::int64_t) {
+    rotate(series, 12);
+    auto const directory = fs::path(series.path(12)).parent_path();
+    if (rank == 1) fs::remove_all(directory), fs::create_symlink(std::string(300, 'a'), directory);
+  });
 }
 
 TEST_CASE("resume: if no saved run is on all ranks, the error names one that one rank has and another lacks") {

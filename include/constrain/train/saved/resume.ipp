@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <span>
 #include <vector>
@@ -69,6 +70,18 @@ struct common_run {
   throw_found_by_some(world, series.path(step), std::find(remaining.begin(), remaining.end(), step) != remaining.end());
 }
 
+/// Lists the series again, into `steps`, and finds the newest saved run that all ranks have, as `next_common` does. A
+/// rank that cannot list the series has no saved run. Does not call `agree`, so that the caller can rethrow an error
+/// that all ranks have agreed on. Collective.
+[[gnu::cold]] CONSTRAIN_INLINE common_run newest_again(communicator& world, saved_series const& series,
+                                                       std::vector<std::int64_t>& steps, remaining_steps& remaining) {
+  try {
+    steps = series.steps();
+  } catch (std::exception const&) { steps.clear(); }
+  remaining = steps;
+  return next_common(world, remaining);
+}
+
 } // namespace constrain::detail
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -81,16 +94,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto run = detail::next_common(world, remaining);
   if (run.step < 0 && run.is_exhausted) return false;
   if (run.step < 0) detail::throw_found_by_some(world, series, remaining);
-  for (;;) {
+  for (auto newest = run.step;;) {
     if (run.skipped >= 0 && log != nullptr)
       std::fprintf(log, "not every rank has '%s'; an older saved run is tried\n", series.path(run.skipped).c_str());
-    auto const next = detail::next_common(world, remaining);
+    auto next = detail::next_common(world, remaining);
     try {
       load(series.path(run.step));
       return true;
     } catch (error const& e) {
-      if (next.step < 0) throw;
-      if (log != nullptr) std::fprintf(log, "%s; the next older saved run is tried\n", e.what());
+      bool const is_last = next.step < 0;
+      // After the listing, another process may have saved newer runs and removed these.
+      if (is_last) next = detail::newest_again(world, series, steps, remaining);
+      if (is_last && next.step <= newest) throw;
+      newest = std::max(newest, next.step);
+      if (log != nullptr)
+        std::fprintf(log, "%s; %s saved run is tried\n", e.what(), is_last ? "a newer" : "the next older");
     }
     run = next;
   }
