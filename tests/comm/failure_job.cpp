@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -166,11 +167,43 @@ template <class trainer> void act_before_saving(trainer& t) {
   }
 }
 
+/// Says what `f` throws, and goes on.
+void caught(std::function<void()> const& f) {
+  try {
+    f();
+  } catch (std::exception const& e) { std::fprintf(stderr, "rank %d caught: %s\n", rank_of_job(), e.what()); }
+}
+
+/// A run whose summary cannot be written: rank 0 fails when the other ranks have returned from `fit`.
+template <class trainer> void fit_without_a_summary(trainer& t) {
+  auto const corpus = text(0);
+  auto const records = word("scratch") + "/records";
+  caught([&] {
+    ct::fit(t, corpus, {.steps = 3, .log = nullptr, .records = records}, [&](ct::step_result const&) {
+      if (rank_of_job() == 0) std::filesystem::create_directories(records + "/summary.json/in");
+    });
+  });
+}
+
+/// Ranks 0 and 1 fail, while the others exit, and go on: rank 0 fails again, and rank 1 does what `then` says.
+template <class trainer> void fail_while_others_exit(trainer& t) {
+  auto const fail = [&] {
+    ct::run_or_end_job(t.world(), ct::joint_call::save, [] { throw std::runtime_error("a failure of some"); });
+  };
+  if (rank_of_job() > 1) return;
+  caught(fail);
+  if (rank_of_job() == 0) caught(fail);
+  else if (is("then", "throw")) throw std::runtime_error("another failure");
+  else if (is("then", "wait")) t.world().barrier();
+}
+
 template <class trainer> void act(trainer& t) {
   if (is("action", "fit")) return fit_with_failures(t);
   if (is("action", "resume_series")) return resume_series(t);
   if (is("action", "no_labels")) return step_with_ignored_labels(t);
   if (is("action", "one_ends")) return end_on_one_rank(t);
+  if (is("action", "no_summary")) return fit_without_a_summary(t);
+  if (is("action", "some_fail")) return fail_while_others_exit(t);
   act_before_saving(t);
   for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {
     if (is("action", "save")) fail_here();

@@ -130,6 +130,35 @@ TEST_CASE("a peer that is stopped, or ends before the others, is given up at the
   CHECK(ended.times("(step: gathering)") == 1);
 }
 
+TEST_CASE("a rank that fails when the others exit, and goes on, ends with them") {
+  disk const d(false);
+  for (std::string policy : policies) {
+    CAPTURE(policy);
+    auto const o = d.run({"policy=" + policy, "action=no_summary"});
+    CAPTURE(o.said);
+    CHECK(!o.hung);
+    CHECK(o.times("rank 0 caught: ") == 1);
+    CHECK(o.times("summary.json") == 1);
+    CHECK(o.times("has waited") == 0);
+  }
+}
+
+TEST_CASE("ranks that fail when others exit may fail again, and none waits for the deadline") {
+  for (std::string then : {"exit", "throw", "wait"}) {
+    CAPTURE(then);
+    auto const o = job({"policy=ddp", "action=some_fail", "then=" + then}, true, long_deadline, 4).wait();
+    CAPTURE(o.said);
+    CHECK(!o.hung);
+    CHECK(o.times("has waited") == 0);
+    CHECK(o.times("rank 1 caught: a failure of some") == 1);
+    CHECK(o.times("rank 0 caught: a failure of some") == (then == "wait" ? 1 : 2));
+    CHECK(o.times("rank 1 threw: another failure") == (then == "throw" ? 1 : 0));
+    // Rank 1 waits for rank 0, which then fails alone.
+    CHECK(o.times("rank 0 failed in save, but not every rank did, so the job ends") == (then == "wait" ? 1 : 0));
+    if (then != "exit") CHECK(o.status != 0);
+  }
+}
+
 TEST_CASE("a run that was stopped as a whole goes on: nobody is blamed for that time") {
   disk const d;
   job stopped(

@@ -46,7 +46,7 @@ public:
   std::unique_ptr<communicator> groups_of(int ranks) override { return split(rank_ / ranks); }
   std::unique_ptr<communicator> strided_groups(int stride) override { return split(rank_ % stride); }
   [[noreturn]] void abort(int status) override { end_job(status); }
-  bool all_failed_or_exited() override { return timed_barrier(exit_timeout(deadline_)); }
+  bool all_failed_or_exited() override { return timed_barrier(exit_timeout(deadline_), false); }
   void entered(char const* call) override { watchdog::instance().call(call); }
 
 private:
@@ -67,15 +67,16 @@ private:
   /// Registers `leave` to run at exit and prepares `timed_barrier` and the watchdog.
   static void prepare_end(double deadline);
 
-  /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With status 0, waits for the other
-  /// processes to fail or exit, if this class has initialized MPI. (If the program has, mpirun reports a process that
-  /// exits too early, and a wait would delay this until the deadline.) With a nonzero status, ends the job unless the
-  /// other processes fail or exit too within a few seconds. Then finalizes MPI if this class has initialized it.
+  /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With a nonzero status, ends the job
+  /// unless the other processes fail or exit too within a few seconds. Then waits until all processes exit and
+  /// finalizes MPI, if this class has initialized MPI. (If the program has, mpirun reports a process that exits too
+  /// early, and a wait would delay this until the deadline.)
   static void leave(int status);
 
-  /// Waits for all processes to call `timed_barrier`, for at most about `seconds`; returns whether all have called it.
-  /// If `seconds` is 0, only the deadline limits the wait. Returns false if MPI fails.
-  static bool timed_barrier(double seconds);
+  /// Waits for all processes to call `timed_barrier`, for at most about `seconds`; returns whether all have called it,
+  /// and then has set `all_exit_`. If `seconds` is 0, only the deadline limits the wait. Returns false if MPI fails.
+  /// `exits`: whether this process exits; false: it has failed, and may go on.
+  static bool timed_barrier(double seconds, bool exits);
 
   /// Ends all processes of the job; this process exits with `status`.
   [[noreturn]] static void end_job(int status);
@@ -90,9 +91,10 @@ private:
   void convert(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
 
   static inline MPI_Comm barrier_processes_ = MPI_COMM_NULL; // all processes; used only by `timed_barrier`
-  static inline bool initialized_mpi_ = false;               // whether this class has initialized MPI
-  static inline pid_t process_id_ = 0;        // id of the process that registered `leave`: a forked child has another
-  static inline double last_deadline_ = 1800; // last deadline passed to `mpi(deadline)`; used at exit
+  static inline int all_exit_ = 0; // 1: all processes that met in the last `timed_barrier` exit; 0: some only failed
+  static inline bool initialized_mpi_ = false; // whether this class has initialized MPI
+  static inline pid_t process_id_ = 0;         // id of the process that registered `leave`: a forked child has another
+  static inline double last_deadline_ = 1800;  // last deadline passed to `mpi(deadline)`; used at exit
 
   MPI_Comm processes_ = MPI_COMM_NULL;
   bool frees_processes_ = false; // whether the destructor must free `processes_`

@@ -114,16 +114,21 @@ CONSTRAIN_INLINE void mpi::leave(int status) {
   MPI_Finalized(&is_finalized);
   if (is_finalized != 0 || (!initialized_mpi_ && status == 0)) return;
   watchdog::instance().call("exit");
-  if (status != 0 && !timed_barrier(exit_timeout(last_deadline_))) end_job(status);
-  if (status == 0) timed_barrier(0);
+  bool all_arrived = timed_barrier(status != 0 ? exit_timeout(last_deadline_) : 0, true);
+  if (status != 0 && !all_arrived) end_job(status);
+  if (!initialized_mpi_) return;
+  // A process that has failed may go on. It comes to the barrier again, which all others must then call again, too.
+  while (all_arrived && all_exit_ == 0) all_arrived = timed_barrier(0, true);
   watchdog::wait const waits("ending MPI", last_deadline_);
-  if (initialized_mpi_) MPI_Finalize();
+  MPI_Finalize();
 }
 
-CONSTRAIN_INLINE bool mpi::timed_barrier(double seconds) {
+CONSTRAIN_INLINE bool mpi::timed_barrier(double seconds, bool exits) {
   constexpr double pause = 0.001;
   MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Ibarrier(barrier_processes_, &request) != MPI_SUCCESS) return false;
+  all_exit_ = exits ? 1 : 0; // static, because MPI may write it after this function has given up
+  if (MPI_Iallreduce(MPI_IN_PLACE, &all_exit_, 1, MPI_INT, MPI_MIN, barrier_processes_, &request) != MPI_SUCCESS)
+    return false;
   // If `seconds` is not 0, the loop limits the wait; the watchdog then acts only if an MPI call does not return.
   watchdog::wait const waits("waiting until all exit", seconds > 0 ? seconds + 5 : last_deadline_);
   int all_arrived = 0;
