@@ -5,6 +5,7 @@
 #include "constrain/base/error.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
@@ -124,7 +125,8 @@ CONSTRAIN_INLINE void mpi::leave(int status) {
 }
 
 CONSTRAIN_INLINE bool mpi::timed_barrier(double seconds, bool exits) {
-  constexpr double pause = 0.001;
+  using clock = std::chrono::steady_clock;
+  constexpr double longest_pause = 0.5; // seconds that a stop of this process (SIGSTOP) counts, as in the watchdog
   MPI_Request request = MPI_REQUEST_NULL;
   all_exit_ = exits ? 1 : 0; // static, because MPI may write it after this function has given up
   if (MPI_Iallreduce(MPI_IN_PLACE, &all_exit_, 1, MPI_INT, MPI_MIN, barrier_processes_, &request) != MPI_SUCCESS)
@@ -132,9 +134,13 @@ CONSTRAIN_INLINE bool mpi::timed_barrier(double seconds, bool exits) {
   // If `seconds` is not 0, the loop limits the wait; the watchdog then acts only if an MPI call does not return.
   watchdog::wait const waits("waiting until all exit", seconds > 0 ? seconds + 5 : last_deadline_);
   int all_arrived = 0;
-  for (double waited = 0; all_arrived == 0 && (seconds == 0 || waited < seconds); waited += pause) {
+  auto last = clock::now();
+  for (double waited = 0; all_arrived == 0 && (seconds == 0 || waited < seconds);) {
     if (MPI_Test(&request, &all_arrived, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
-    if (all_arrived == 0) ::usleep(static_cast<useconds_t>(pause * 1e6));
+    if (all_arrived == 0) ::usleep(1000);
+    auto const now = clock::now(); // on a busy machine, the pause takes longer
+    waited += std::min(std::chrono::duration<double>(now - last).count(), longest_pause);
+    last = now;
   }
   return all_arrived != 0;
 }
