@@ -185,6 +185,15 @@ template <class trainer> void fit_without_a_summary(trainer& t) {
   });
 }
 
+/// A run whose best weights are in the scratch directory, which the victim does not see.
+template <class trainer> void load_best_of_some(trainer& t) {
+  auto const elsewhere = in_scratch("elsewhere");
+  std::filesystem::create_directories(elsewhere);
+  std::filesystem::current_path(victim() ? elsewhere : word("scratch"));
+  auto const corpus = text(0);
+  ct::fit(t, corpus, {.steps = 2, .validation = &corpus, .log = nullptr, .best = "best", .load_best = true});
+}
+
 /// Ranks 0 and 1 fail, while the others exit, and go on: rank 0 fails again, and rank 1 does what `then` says.
 template <class trainer> void fail_while_others_exit(trainer& t) {
   auto const fail = [&] {
@@ -203,6 +212,7 @@ template <class trainer> void act(trainer& t) {
   if (is("action", "no_labels")) return step_with_ignored_labels(t);
   if (is("action", "one_ends")) return end_on_one_rank(t);
   if (is("action", "no_summary")) return fit_without_a_summary(t);
+  if (is("action", "load_best")) return load_best_of_some(t);
   if (is("action", "some_fail")) return fail_while_others_exit(t);
   act_before_saving(t);
   for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {

@@ -55,6 +55,8 @@ TEST_CASE("what fails on one rank is thrown on all, and they may go on") {
               "threw: rank 0: the directory '/dev/null' cannot be created");
     all_threw(d.run({"policy=" + policy, "action=resume", "fault=unwritable", "victim=1"}),
               "threw: resume: rank 0 finds a saved run in '");
+    all_threw(d.run({"policy=" + policy, "action=load_best", "victim=1"}),
+              "threw: fit: rank 0 finds a saved run in 'best', but rank 1 does not; give all ranks a directory that");
     // An error that every rank throws does not end the job.
     all_threw(d.run({"policy=" + policy, "action=all_throw"}), "threw: every rank's exception");
   }

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// Collective. Throws the errors of `found_by_all`, and of `trainer::load_pretrained` or, with averages, of
 /// `trainer::load_tensors`.
 template <class trainer> [[gnu::noinline, gnu::cold]] void load_best(trainer& t, std::string const& directory) {
-  if (!is_finite(t.state().best_validation_loss) || !found_by_all(t.world(), directory)) return;
+  if (!is_finite(t.state().best_validation_loss) || !found_by_all(t.world(), joint_call::fit, directory)) return;
   if constexpr (trainer::entries::step::keeps_averages) t.load_tensors(directory);
   else t.load_pretrained(directory);
 }

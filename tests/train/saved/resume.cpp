@@ -160,6 +160,23 @@ TEST_CASE("resume: if no saved run is on all ranks, the error names one that one
   }
 }
 
+TEST_CASE("a saved run that only some ranks find: the error names the call") {
+  temporary_directory const scratch;
+  std::vector<std::string> said(2);
+  for (auto const call : {ct::joint_call::resume, ct::joint_call::fit}) {
+    tensor_group::run(2, [&](ct::step_parameters const& parameters) {
+      auto const rank = static_cast<std::size_t>(parameters.tensor->rank());
+      auto const directory = scratch / std::to_string(rank);
+      if (rank == 1) fs::create_directories(directory), ct::test::write_file(directory + "/model.safetensors", "some");
+      said[rank] = sentence([&] { ct::detail::found_by_all(*parameters.tensor, call, directory); });
+    });
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      CHECK(said[rank] == std::string(ct::name_of(call)) + ": rank 1 finds a saved run in '" +
+                              scratch / std::to_string(rank) +
+                              "', but rank 0 does not; give all ranks a directory that they share");
+  }
+}
+
 TEST_CASE("resume: if no rank has a saved run, there is nothing to load") {
   temporary_directory const scratch;
   for (auto const& rank : load_newest(scratch, {{}, {}}, {})) {

@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Whether a directory has a saved run, intact or damaged (`directory_reader::finds`). Throws `error` on every rank if
-/// only some ranks find one, or if `finds` throws on any rank. Collective.
-bool found_by_all(communicator& world, std::string const& directory);
+/// only some ranks find one, or if `finds` throws on any rank. `call`: the library call, for the error. Collective.
+bool found_by_all(communicator& world, joint_call call, std::string const& directory);
 
 } // namespace detail
 

@@ -16,20 +16,20 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Throws the error for a saved run that only some ranks find. The error names one rank that finds the run and one that
-/// does not. `finds_run`: whether this rank finds the run. Collective.
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, std::string const& directory,
-                                                                  bool finds_run) {
+/// does not. `call`: the library call, for the error. `finds_run`: whether this rank finds the run. Collective.
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, joint_call call,
+                                                                  std::string const& directory, bool finds_run) {
   auto const found_on = find_lowest(world, finds_run ? world.rank() : world.size()).value;
   auto const missing_on = find_lowest(world, finds_run ? world.size() : world.rank()).value;
-  throw_agreed(concat({"resume: rank ", found_on, " finds a saved run in '", directory, "', but rank ", missing_on,
-                       " does not; give all ranks a directory that they share"}));
+  throw_agreed(concat({name_of(call), ": rank ", found_on, " finds a saved run in '", directory, "', but rank ",
+                       missing_on, " does not; give all ranks a directory that they share"}));
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool found_by_all(communicator& world, std::string const& directory) {
+[[gnu::cold]] CONSTRAIN_INLINE bool found_by_all(communicator& world, joint_call call, std::string const& directory) {
   bool finds_run = false;
-  auto const ranks_with_run = agreed_sum(
-      world, joint_call::resume, [&]() -> std::int64_t { return finds_run = io::directory_reader::finds(directory); });
-  if (ranks_with_run != 0 && ranks_with_run != world.size()) throw_found_by_some(world, directory, finds_run);
+  auto const ranks_with_run =
+      agreed_sum(world, call, [&]() -> std::int64_t { return finds_run = io::directory_reader::finds(directory); });
+  if (ranks_with_run != 0 && ranks_with_run != world.size()) throw_found_by_some(world, call, directory, finds_run);
   return ranks_with_run > 0;
 }
 
@@ -67,7 +67,8 @@ struct common_run {
                                                                   remaining_steps remaining) {
   constexpr auto none = std::numeric_limits<std::int64_t>::max();
   auto const step = find_lowest(world, remaining.empty() ? none : remaining.front()).value;
-  throw_found_by_some(world, series.path(step), std::find(remaining.begin(), remaining.end(), step) != remaining.end());
+  throw_found_by_some(world, joint_call::resume, series.path(step),
+                      std::find(remaining.begin(), remaining.end(), step) != remaining.end());
 }
 
 /// Lists the series again, into `steps`, and finds the newest saved run that all ranks have, as `next_common` does. A
@@ -117,7 +118,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE bool resume_from(std::string const& directory, communicator& world,
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
   if (load_newest(saved_series(directory), world, load, log)) return true;
-  bool const has_run = detail::found_by_all(world, directory);
+  bool const has_run = detail::found_by_all(world, joint_call::resume, directory);
   if (has_run) load(directory);
   return has_run;
 }
