@@ -56,7 +56,7 @@ struct mixed {
 /// Optimizers with fields of the library's names that are not numbers.
 struct range_of_momentum {
   struct range {
-    float first = 0.25f, last = 0.9f;
+    float first = 0.25f, last = 0.5f;
   };
   template <class real> struct state { real average; };
   struct hyper {
@@ -236,11 +236,17 @@ TEST_CASE("numbers of one's own optimizers: fields that are not numbers") {
     });
     return text;
   };
-  CHECK(visited(range_of_momentum::hyper{}) == ".learning_rate 0.5, field 1 of hyper 0.5, field 3 of hyper 0, ");
+  CHECK(visited(range_of_momentum::hyper{}) ==
+        ".learning_rate 0.5, field 1 of hyper 0.5, field 1 of field 2 of hyper 0.25, field 2 of field 2 of hyper 0.5, "
+        "field 3 of hyper 0, ");
   CHECK(visited(two_betas::hyper{}) == ".learning_rate 0.5, .epsilon 1, ");
   CHECK(sentence([] { ct::detail::check_hyper<two_betas>({}, "own"); }) == "");
   using own_trainer = ct::trainer<task, range_of_momentum>;
   CHECK(sentence([] { own_trainer(); }) == "");
+  constexpr auto fnan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(sentence([] {
+          ct::detail::check_hyper<range_of_momentum>({.momentum = {0, fnan}}, "own");
+        }) == "own: field 2 of field 2 of hyper is nan; give a finite number");
   CHECK(sentence([] { own_trainer({.learning_rate = std::numeric_limits<float>::infinity()}); }) != "");
 }
 

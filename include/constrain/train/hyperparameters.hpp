@@ -13,11 +13,11 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Calls f("field i of hyper", value), i = 1, 2, ..., for each value of a struct that consists only of `real`.
+/// Calls f("field i of <of>", value), i = 1, 2, ..., for each value of a struct that consists only of `real`.
 template <class real, class hyper, class function>
-[[gnu::noinline, gnu::cold]] void for_each_position(hyper const& h, function const& f) {
+[[gnu::noinline, gnu::cold]] void for_each_position(hyper const& h, function const& f, std::string const& of) {
   auto const fields = std::bit_cast<std::array<real, sizeof(hyper) / sizeof(real)>>(h);
-  for (std::size_t i = 0; i < fields.size(); ++i) f(concat({"field ", i + 1, " of hyper"}), fields[i]);
+  for (std::size_t i = 0; i < fields.size(); ++i) f(concat({"field ", i + 1, " of ", of}), fields[i]);
 }
 
 /// The learning rate of an optimizer or, if it has none, of the optimizer that it wraps; 0 if neither has one.
@@ -58,32 +58,47 @@ void visit_number(std::string const& name, field const& value, function const& f
   else if constexpr (std::is_arithmetic_v<field>) f(name, value);
 }
 
+/// The address of the field `base`; null if there is no such field.
+template <class hyper> void const* address_of_base(hyper const& h) {
+  if constexpr (requires { h.base; }) return &h.base;
+  else return nullptr;
+}
+
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. Only fields of arithmetic or enumeration type are visited (`visit_number`); by position, all
 /// values if all are float or all are double, and none if `field_count` is 0, as for more than twelve fields, an array
-/// or a base class. The fields of the wrapped optimizer follow in the same way, with " of the base" after their names.
-/// `name`: text such as ".beta1" or "field 3 of hyper".
+/// or a base class. A field that is an aggregate is visited by position, too: its fields, in the same way. The fields
+/// of the wrapped optimizer follow in the same way, with " of the base" after their names. `name`: text such as
+/// ".beta1", "field 3 of hyper" or ".beta1 of field 3 of hyper". `of`: the text for `h` itself in the names.
 template <class hyper, class function>
-[[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f) {
-  if constexpr (requires { h.learning_rate; }) visit_number(".learning_rate", h.learning_rate, f);
-  if constexpr (requires { h.weight_decay; }) visit_number(".weight_decay", h.weight_decay, f);
-  if constexpr (requires { h.momentum; }) visit_number(".momentum", h.momentum, f);
-  if constexpr (requires { h.beta1; }) visit_number(".beta1", h.beta1, f);
-  if constexpr (requires { h.beta2; }) visit_number(".beta2", h.beta2, f);
-  if constexpr (requires { h.epsilon; }) visit_number(".epsilon", h.epsilon, f);
-  if constexpr (is_made_of<hyper, float>) for_each_position<float>(h, f);
-  else if constexpr (is_made_of<hyper, double>) for_each_position<double>(h, f);
+[[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f,
+                                                          std::string const& of = "hyper") {
+  [[maybe_unused]] auto const visit = [&](char const* name, auto const& value) {
+    visit_number(of == "hyper" ? name : concat({name, " of ", of}), value, f);
+  };
+  if constexpr (requires { h.learning_rate; }) visit(".learning_rate", h.learning_rate);
+  if constexpr (requires { h.weight_decay; }) visit(".weight_decay", h.weight_decay);
+  if constexpr (requires { h.momentum; }) visit(".momentum", h.momentum);
+  if constexpr (requires { h.beta1; }) visit(".beta1", h.beta1);
+  if constexpr (requires { h.beta2; }) visit(".beta2", h.beta2);
+  if constexpr (requires { h.epsilon; }) visit(".epsilon", h.epsilon);
+  if constexpr (is_made_of<hyper, float>) for_each_position<float>(h, f, of);
+  else if constexpr (is_made_of<hyper, double>) for_each_position<double>(h, f, of);
   else {
     int position = 0;
-    for_each_field(h, [&](auto const& value) {
-      ++position;
-      visit_number(concat({"field ", position, " of hyper"}), value, f);
+    for_each_field(h, [&]<class field>(field const& value) {
+      auto const name = concat({"field ", ++position, " of ", of});
+      if constexpr (!std::is_class_v<field> || !std::is_aggregate_v<field>) visit_number(name, value, f);
+      else if (&value != address_of_base(h)) for_each_hyperparameter(value, f, name);
     });
   }
   if constexpr (requires { h.base; })
-    for_each_hyperparameter(h.base, [&](std::string const& field, auto value) {
-      f(concat({field, " of the base"}), value);
-    });
+    for_each_hyperparameter(
+        h.base,
+        [&](std::string const& field, auto value) {
+          f(concat({field, " of the base"}), value);
+        },
+        of);
 }
 
 } // namespace constrain::detail
