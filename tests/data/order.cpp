@@ -41,6 +41,16 @@ constexpr data::position advanced(data::position p, std::int64_t count) {
 static_assert(advanced({0, 0}, 3) == data::position{0, 1});
 static_assert(advanced({4, 2}, 3) == data::position{5, 0});
 static_assert(advanced({0, 0}, 1) == data::position{1, 0});
+static_assert([] { // several at once are as many one by one
+  for (std::int64_t const count : {1, 3, 5})
+    for (std::int64_t samples = 0; samples < 12; ++samples) {
+      data::position once{2, count - 1}, each = once;
+      once.advance(count, samples);
+      for (std::int64_t i = 0; i < samples; ++i) each.advance(count);
+      if (once != each) return false;
+    }
+  return true;
+}());
 static_assert(data::samples(17, 16) == 1);
 static_assert(data::samples(32, 16) == 1);
 static_assert(data::samples(33, 16) == 2);

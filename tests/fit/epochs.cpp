@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -83,11 +84,42 @@ TEST_CASE("an epoch of each tail") {
   CHECK(sentence([&] { ct::batches_until(1, corpus, 1, {}, 0, tokens, tail::carry); }) ==
         "batches: the number of sequences is 0; give an integer of at least 1");
   CHECK(sentence([&] {
-          ct::batches_until(std::int64_t{1} << 50, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carry);
-        }).starts_with("batches_until: 1125899906842624 epochs of 10 samples are too many to count one by one"));
-  CHECK(sentence([&] {
           ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop);
         }).find("so tail::drop would drop them all") != std::string::npos);
+}
+
+TEST_CASE("batches are counted one by one only if that takes minutes at most, and each sample's labels once") {
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  auto const said = [](std::int64_t epochs, std::int64_t sequences, std::int64_t limit) {
+    return sentence(
+        [&] { ct::batches_until(epochs, corpus_of(10, {1}), 1, {}, sequences, tokens, tail::carry, limit); });
+  };
+  auto const too_many = std::string(
+      " are too many to count one by one, which is necessary because some samples have no valid label and a batch of "
+      "only such samples is skipped; give fewer epochs, a number of steps instead, or only samples with a valid label");
+  CHECK(said(std::int64_t{1} << 50, 4, most) ==
+        "batches_until: the batches of 1125899906842624 epochs of 10 samples" + too_many);
+  CHECK(said(200'000'000, 4, most) != ""); // 500 million batches
+  CHECK(said(200'000'000, 4, 100) == "");
+  CHECK(said(200'000'000, 1'000'000'000, most) == ""); // two batches, in which the first sample or the second decides
+  // A fit names itself.
+  using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 4, .vocabulary = 256, .context = tokens},
+                        ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+  ct::trainer<task> t;
+  CHECK(sentence([&] { ct::fit(t, corpus_of(10, {1}), {.epochs = 200'000'000, .log = nullptr}); }) ==
+        "fit: the batches of 200000000 epochs of 10 samples" + too_many);
+
+  struct counted_samples {
+    std::shared_ptr<int> calls = std::make_shared<int>(0);
+    std::int64_t labels(std::int64_t sample) const { return ++*calls, sample == 3 ? 0 : 5; }
+    void view(std::int64_t, ct::batch_buffer&) const {}
+    void copy(std::int64_t, std::int64_t, ct::batch_buffer&) const {}
+    void pad(std::int64_t, ct::batch_buffer&) const {}
+  };
+  counted_samples const kind;
+  ct::sample_set const samples(std::make_shared<counted_samples const>(kind), {.wording = {}, .size = 10});
+  CHECK(ct::batches_until(5, samples, 1, {}, 1, tail::carry) == 45);
+  CHECK(*kind.calls <= 11); // the first one tells, too, that there are labels
 }
 
 TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes first") {

@@ -13,11 +13,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The number of batches that begin at or after position `start` and before epoch number `epochs` (counted from 0); at
 /// most `limit`, and 0 if `start` is not before that epoch. Batches without a valid label do not count. A batch has
 /// `sequences` samples over all ranks. `seed` determines the order of samples. `tail`: what happens to the last samples
-/// of an epoch if they do not fill a batch. Throws as the constructor of `batch_source` does, and throws `error` if a
-/// sample has no valid label and `epochs` and `limit` are too large to count batches one by one.
+/// of an epoch if they do not fill a batch. Throws as the constructor of `batch_source` does, and throws `error`, which
+/// begins with `caller`, if a sample has no valid label and counting batches one by one would take more than minutes.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
                                          data::position start, std::int64_t sequences, data::tail tail,
-                                         std::int64_t limit = std::numeric_limits<std::int64_t>::max());
+                                         std::int64_t limit = std::numeric_limits<std::int64_t>::max(),
+                                         char const* caller = "batches_until");
 /// `batches_until` for a corpus, with samples of `tokens` tokens. Also throws `error` if the corpus has no sample.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
                                          data::position start, std::int64_t sequences, std::int64_t tokens,
@@ -26,16 +27,16 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The optimizer step, counted from the start of the run, after which `epochs` epochs of a data set have been read; at
 /// most `limit`, but at least the number of steps already done. If the last steps read other data, the epochs of this
-/// data set are counted from its beginning. Throws as `batches_until` does.
+/// data set are counted from its beginning. `caller`: what errors begin with. Throws as `batches_until` does.
 template <class trainer>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set const& samples, data::tail tail,
-                             std::int64_t limit) {
+                             std::int64_t limit, char const* caller = "steps_of_epochs") {
   auto const& state = t.state();
   auto const start = state.corpus == samples.fingerprint() ? state.position : data::position{};
   auto const completed_steps = t.steps().count();
   return completed_steps + batches_until(epochs, samples, state.seed, start,
                                          trainer::micro_batches * trainer::task::sequences * t.data_ranks(), tail,
-                                         std::max<std::int64_t>(limit - completed_steps, 0));
+                                         std::max<std::int64_t>(limit - completed_steps, 0), caller);
 }
 /// `steps_of_epochs` for a corpus or examples. Also throws `error` if the data does not fit the trainer.
 template <class trainer, data::is_dataset dataset>

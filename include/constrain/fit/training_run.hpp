@@ -71,7 +71,8 @@ private:
     constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
     steps_ = by_steps ? options_.steps.count() : by_epochs ? no_limit : 100;
-    if (by_epochs) steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_));
+    if (by_epochs)
+      steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_, "fit"));
     is_done_ = first_step_ >= steps_;
     bool const same_data = t_.state().corpus == samples_.fingerprint();
     if (!is_done_ && same_data && has_lost_patience()) end_run(stop_reason::no_improvement);

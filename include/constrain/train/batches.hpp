@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/base/function_ref.hpp"
 #include "constrain/data/prefetch.hpp"
 #include "constrain/data/tail.hpp"
 #include "constrain/train/corpus_samples.hpp"
@@ -7,6 +8,7 @@
 
 #include <iterator>
 #include <utility>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -33,14 +35,14 @@ public:
 
   /// Skips the batches that begin before epoch number `epoch` (counted from 0), at most `limit` batches. Returns the
   /// number of batches skipped. Batches in which no rank has a valid label count neither towards `limit` nor towards
-  /// the result.
-  std::int64_t count_before(std::int64_t epoch, std::int64_t limit);
+  /// the result. `with_labels`: the result of `sample_set::samples_with_labels`.
+  std::int64_t count_before(std::int64_t epoch, std::int64_t limit, std::vector<bool> const& with_labels);
 
 private:
   /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch without padding
-  /// (`batch_size_`) and the position after the batch's last sample (`next_`). Returns the number of valid labels in
-  /// the batch, over all ranks.
-  std::int64_t begin_batch();
+  /// (`batch_size_`) and the position after the batch's last sample (`next_`). Returns whether any rank has a valid
+  /// label; calls `has_label`, which tells whether a sample has one, only until a sample has.
+  bool begin_batch(function_ref<bool(std::int64_t)> has_label);
 
   sample_set samples_;
   std::uint64_t seed_;

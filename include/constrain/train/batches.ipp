@@ -41,7 +41,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void batch_source::operator()(batch_buffer& out) {
   // A batch can have no valid label, for example if a prompt is longer than a sequence: skip such batches.
-  while (begin_batch() == 0) position_ = next_;
+  auto const has_label = [&](std::int64_t sample) { return samples_.labels(sample) > 0; };
+  while (!begin_batch(has_label)) position_ = next_;
   samples_.view(sequences_, out);
   out.batch.next = next_;
   auto position = position_;
@@ -58,25 +59,28 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   position_ = next_;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batch_source::count_before(std::int64_t epoch, std::int64_t limit) {
+[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batch_source::count_before(std::int64_t epoch, std::int64_t limit,
+                                                                       std::vector<bool> const& with_labels) {
+  auto const has_label = [&](std::int64_t sample) { return with_labels[static_cast<std::size_t>(sample)]; };
   std::int64_t count = 0;
-  for (; count < limit; ++count, position_ = next_) {
-    while (begin_batch() == 0) position_ = next_;
+  for (; count < limit; position_ = next_) {
+    bool const counts = begin_batch(has_label);
     if (position_.epoch >= epoch) break;
+    count += counts;
   }
   return count;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::int64_t batch_source::begin_batch() {
+[[gnu::cold]] CONSTRAIN_INLINE bool batch_source::begin_batch(function_ref<bool(std::int64_t)> has_label) {
   if (tail_ == data::tail::drop && epoch_size_ - position_.sample < full_batch_size_)
     position_ = {position_.epoch + 1, 0};
   batch_size_ =
       tail_ == data::tail::pad ? std::min(full_batch_size_, epoch_size_ - position_.sample) : full_batch_size_;
   next_ = position_;
-  std::int64_t labels = 0;
-  for (std::int64_t i = 0; i < batch_size_; ++i, next_.advance(epoch_size_))
-    labels += samples_.labels(next_.in_corpus(seed_, epoch_size_));
-  return labels;
+  next_.advance(epoch_size_, batch_size_);
+  for (auto position = position_; position != next_; position.advance(epoch_size_))
+    if (has_label(position.in_corpus(seed_, epoch_size_))) return true;
+  return false;
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE auto batch_range::iterator::operator++() -> iterator& {

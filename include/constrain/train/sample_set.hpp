@@ -67,8 +67,8 @@ public:
   std::int64_t labels(std::int64_t sample) const { return labels_(data_.get(), sample); }
   /// Whether any sample has a valid label.
   bool has_labels() const;
-  /// Whether every sample has a valid label.
-  bool every_sample_has_a_label() const;
+  /// For each sample, whether it has a valid label. Reads all labels of the first array.
+  std::vector<bool> samples_with_labels() const;
 
   /// Makes `to.batch` a view of the arrays of `to` and sets `to.batch.valid_labels` to 0. `rows`: the number of rows of
   /// the arrays. All calls for a buffer must have the same `rows` and the same data set; only the first call allocates.

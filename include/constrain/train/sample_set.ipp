@@ -10,10 +10,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return false;
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE bool sample_set::every_sample_has_a_label() const {
-  for (std::int64_t i = 0; i < size(); ++i)
-    if (labels(i) == 0) return false;
-  return true;
+[[gnu::cold]] CONSTRAIN_INLINE std::vector<bool> sample_set::samples_with_labels() const {
+  std::vector<bool> result(static_cast<std::size_t>(size()));
+  for (std::int64_t i = 0; i < size(); ++i) result[static_cast<std::size_t>(i)] = labels(i) > 0;
+  return result;
 }
 
 } // namespace constrain
