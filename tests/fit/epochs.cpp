@@ -122,6 +122,31 @@ TEST_CASE("batches are counted one by one only if that takes minutes at most, an
   CHECK(*kind.calls <= 11); // the first one tells, too, that there are labels
 }
 
+TEST_CASE("a fit whose epochs would have no step says so") {
+  using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 4, .vocabulary = 256, .context = tokens},
+                        ct::causal_lm, ct::micro_batch{.sequences = 2}>;
+  constexpr std::uint64_t seed = 3;
+  constexpr ct::data::permutation first(seed, 0, 5), second(seed, 1, 5);
+  static_assert(first(4) != second(4)); // the sample that the first epoch drops is in the second
+  std::set<std::int64_t> without{0, 1, 2, 3, 4};
+  without.erase(first(4));
+  auto const corpus = corpus_of(5, without);
+  auto const said = [&](ct::fit_options options, std::int64_t of_another_corpus = 0) {
+    ct::trainer<task> t({}, {.seed = seed});
+    options.log = nullptr;
+    if (of_another_corpus > 0) ct::fit(t, corpus_of(10), {.steps = of_another_corpus, .log = nullptr});
+    return sentence([&] { ct::fit(t, corpus, options); });
+  };
+  std::string const refused = "fit: in 1 epoch of 5 samples, tail::drop drops every sample that has a valid label, so "
+                              "no step would be taken; give more epochs, or use tail::carry";
+  CHECK(said({.epochs = 1, .tail = tail::drop}) == refused);
+  CHECK(said({.steps = 2, .epochs = 1, .tail = tail::drop}, 1) == refused);
+  CHECK(said({.steps = 1, .epochs = 1, .tail = tail::drop}, 1) == ""); // complete
+  CHECK(said({.steps = 0, .epochs = 1, .tail = tail::drop}) == "");
+  CHECK(said({.epochs = 2, .tail = tail::drop}) == "");
+  CHECK(said({.epochs = 1}) == "");
+}
+
 TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes first") {
   using task = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 4, .vocabulary = 256, .context = tokens},
                         ct::causal_lm, ct::micro_batch{.sequences = 2}>;

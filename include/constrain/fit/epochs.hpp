@@ -25,18 +25,31 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                          data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max());
 
+namespace detail {
+
+/// Throws the error, which begins with `caller`, for epochs of `samples` that would give a run no step.
+[[noreturn, gnu::cold]] void refuse_epochs_without_a_step(char const* caller, std::int64_t epochs,
+                                                          sample_set const& samples);
+
+} // namespace detail
+
 /// The optimizer step, counted from the start of the run, after which `epochs` epochs of a data set have been read; at
 /// most `limit`, but at least the number of steps already done. If the last steps read other data, the epochs of this
-/// data set are counted from its beginning. `caller`: what errors begin with. Throws as `batches_until` does.
+/// data set are counted from its beginning. `caller`: what errors begin with. Throws as `batches_until` does, and
+/// throws `error` if the epochs, counted from the beginning of the data set, have no step, although `limit` allows one.
 template <class trainer>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set const& samples, data::tail tail,
                              std::int64_t limit, char const* caller = "steps_of_epochs") {
   auto const& state = t.state();
   auto const start = state.corpus == samples.fingerprint() ? state.position : data::position{};
   auto const completed_steps = t.steps().count();
-  return completed_steps + batches_until(epochs, samples, state.seed, start,
-                                         trainer::micro_batches * trainer::task::sequences * t.data_ranks(), tail,
-                                         std::max<std::int64_t>(limit - completed_steps, 0), caller);
+  auto const steps_left = std::max<std::int64_t>(limit - completed_steps, 0);
+  auto const steps =
+      batches_until(epochs, samples, state.seed, start,
+                    trainer::micro_batches * trainer::task::sequences * t.data_ranks(), tail, steps_left, caller);
+  if (steps == 0 && epochs > 0 && steps_left > 0 && start == data::position{})
+    detail::refuse_epochs_without_a_step(caller, epochs, samples);
+  return completed_steps + steps;
 }
 /// `steps_of_epochs` for a corpus or examples. Also throws `error` if the data does not fit the trainer.
 template <class trainer, data::is_dataset dataset>

@@ -43,4 +43,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return batches_until(epochs, samples_in(corpus, tokens), seed, start, sequences, tail, limit);
 }
 
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void detail::refuse_epochs_without_a_step(char const* caller,
+                                                                                   std::int64_t epochs,
+                                                                                   sample_set const& samples) {
+  // With the other tails, every sample is in a batch.
+  throw error(
+      {caller, ": in ", epochs, epochs == 1 ? " epoch of " : " epochs of ", counted(samples.size(), "sample"),
+       ", tail::drop drops every sample that has a valid label, so no step would be taken; give more epochs, or "
+       "use tail::carry"});
+}
+
 } // namespace constrain
