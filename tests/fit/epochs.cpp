@@ -82,7 +82,7 @@ TEST_CASE("an epoch of each tail") {
   CHECK(ct::batches_until(3, corpus_of(10, {1}), 1, {}, 4, tokens, tail::carry, 2) == 2);
   CHECK(sentence([&] { batches(tail::carry, 0); }) == "");
   CHECK(sentence([&] { ct::batches_until(1, corpus, 1, {}, 0, tokens, tail::carry); }) ==
-        "batches: the number of sequences is 0; give an integer of at least 1");
+        "batches_until: the number of sequences is 0; give an integer of at least 1");
   CHECK(sentence([&] {
           ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop);
         }).find("so tail::drop would drop them all") != std::string::npos);
@@ -145,6 +145,14 @@ TEST_CASE("a fit whose epochs would have no step says so") {
   CHECK(said({.steps = 0, .epochs = 1, .tail = tail::drop}) == "");
   CHECK(said({.epochs = 2, .tail = tail::drop}) == "");
   CHECK(said({.epochs = 1}) == "");
+  // All that fit refuses about the data, fit says, with steps and with epochs.
+  for (ct::fit_options options : {ct::fit_options{.steps = 1}, ct::fit_options{.epochs = 1}}) {
+    options.log = nullptr, options.tail = tail::drop;
+    ct::trainer<task> t;
+    CHECK(
+        sentence([&] { ct::fit(t, corpus_of(1), options); }).starts_with("fit: an epoch of the corpus has 1 sample,"));
+    CHECK(sentence([&] { ct::fit(t, corpus_of(2, {0, 1}), options); }).starts_with("fit: the corpus has no labels"));
+  }
 }
 
 TEST_CASE("fit trains for so many epochs, resumed or not, with whatever comes first") {

@@ -217,7 +217,7 @@ TEST_CASE("examples that do not fit end fit before the first step") {
   CHECK(said(all, &two).starts_with("fit, .validation: 2 inputs were given, but the model takes 3"));
   integers const ignored(20, ct::ignored_label);
   examples const unlabeled({a.tokens, a.segments, a.lengths}, ignored);
-  CHECK(said(unlabeled, nullptr).starts_with("batches: the examples have no labels"));
+  CHECK(said(unlabeled, nullptr).starts_with("fit: the examples have no labels"));
   CHECK(said(all, &unlabeled) == "fit: the .validation examples have no labels, because every label is ignored; give "
                                  "examples with labels to predict");
   auto longer = a;

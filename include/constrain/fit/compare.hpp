@@ -103,7 +103,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   std::vector<double> seconds;
   auto const step_tokens = trainer::batch_tokens * t.data_ranks();
   auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
-  for (auto const& batch : t.batches(training, data::tail::carry)) {
+  for (auto const& batch : t.batches(training, data::tail::carry, "compare")) {
     if (static_cast<std::int64_t>(seconds.size()) == steps) break;
     stopwatch const step_time;
     t.step(batch);

@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                                           std::uint64_t seed, data::position start,
                                                           std::int64_t sequences, data::tail tail, std::int64_t limit,
                                                           char const* caller) {
-  batch_source source(samples, seed, start, sequences, tail, 0, 1);
+  batch_source source(samples, seed, start, sequences, tail, 0, 1, caller);
   if (start.epoch >= epochs) return 0;
   auto const size = samples.size();
   __extension__ using int128 = __int128; // the products below can exceed 64 bits

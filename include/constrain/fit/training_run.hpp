@@ -76,7 +76,7 @@ private:
     is_done_ = first_step_ >= steps_;
     bool const same_data = t_.state().corpus == samples_.fingerprint();
     if (!is_done_ && same_data && has_lost_patience()) end_run(stop_reason::no_improvement);
-    if (!is_done_) t_.batches(samples_, options_.tail); // throws if there is no batch
+    if (!is_done_) t_.batches(samples_, options_.tail, "fit"); // throws if there is no batch
   }
 
   /// Checks that all outputs can be written, removes what an interrupted save has left beside them, also of a complete
@@ -121,7 +121,7 @@ private:
     // read. Includes the wait for data, but not callbacks, evaluation and saving.
     stopwatch step_time;
     [[maybe_unused]] std::optional<started_step> pending; // the previous step, if its result has not been read
-    for (auto const& batch : t_.batches(samples_, options_.tail)) {
+    for (auto const& batch : t_.batches(samples_, options_.tail, "fit")) {
       auto started = start_step(batch);
       if constexpr (may_overlap) {
         if (pending) finish(*pending, step_time), step_time = {}, pending.reset();

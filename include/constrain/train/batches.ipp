@@ -9,29 +9,30 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(sample_set samples, std::uint64_t seed, data::position start,
-                                                          std::int64_t sequences, data::tail tail, int rank, int ranks)
+                                                          std::int64_t sequences, data::tail tail, int rank, int ranks,
+                                                          char const* caller)
     : samples_(std::move(samples)), seed_(seed), position_(start), sequences_(sequences), tail_(tail), rank_(rank),
       full_batch_size_(ranks * sequences), epoch_size_(samples_.size()) {
-  check_count("batches", "the number of sequences", sequences, 1);
+  check_count(caller, "the number of sequences", sequences, 1);
   if (rank < 0 || rank >= ranks)
-    throw error({"batches: rank ", rank, " of ", ranks,
+    throw error({caller, ": rank ", rank, " of ", ranks,
                  " does not exist; give at least 1 rank, and a rank that is at least 0 and below the number of ranks"});
   auto const wording = samples_.wording();
   if (tail > data::tail::pad)
-    throw error({"batches: the tail is ", static_cast<int>(tail), "; give tail::carry, tail::drop or tail::pad"});
+    throw error({caller, ": the tail is ", static_cast<int>(tail), "; give tail::carry, tail::drop or tail::pad"});
   if (tail == data::tail::drop && epoch_size_ < full_batch_size_)
-    throw error({"batches: an epoch of the ", wording.name, " has ", counted(epoch_size_, "sample"),
+    throw error({caller, ": an epoch of the ", wording.name, " has ", counted(epoch_size_, "sample"),
                  ", but a batch takes ", full_batch_size_, ", so tail::drop would drop them all; give ",
                  wording.more_samples, " or use tail::carry"});
   if (tail == data::tail::pad && !samples_.pads())
-    throw error("batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or "
-                "labels that an op indexes by, which cannot be ignored; use tail::carry or tail::drop");
+    throw error({caller, ": tail::pad ignores the labels of the padding, but the task has floating-point labels, or "
+                         "labels that an op indexes by, which cannot be ignored; use tail::carry or tail::drop"});
   if (start.epoch < 0 || start.sample < 0 || start.sample >= epoch_size_)
-    throw error({"batches: the start is sample ", start.sample, " of epoch ", start.epoch,
+    throw error({caller, ": the start is sample ", start.sample, " of epoch ", start.epoch,
                  ", but epochs are numbered from 0, and the samples of ", wording.this_name, " from 0 to ",
                  epoch_size_ - 1, "; start at one of these, or resume with the data that the run was saved with"});
   if (!samples_.has_labels())
-    throw error({"batches: the ", wording.name_has, " no labels, because ", wording.unlabeled, " to learn"});
+    throw error({caller, ": the ", wording.name_has, " no labels, because ", wording.unlabeled, " to learn"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(data::corpus const& corpus, std::uint64_t seed,

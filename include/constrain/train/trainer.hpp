@@ -133,11 +133,11 @@ public:
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
-  /// `batches` for data that is already checked, as by `fit` and `compare`.
-  batch_range batches(sample_set const& samples, data::tail tail) const {
+  /// `batches` for data that is already checked, as by `fit` and `compare`. `caller`: what errors begin with.
+  batch_range batches(sample_set const& samples, data::tail tail, char const* caller = "batches") const {
     auto const start = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
     return batch_range({samples, state_.seed, start, micro_batches * task::sequences, tail, ranks_.data().rank(),
-                        ranks_.data().size()});
+                        ranks_.data().size(), caller});
   }
 
   /// A view of the last step's gradient of a parameter, before clipping. With precision::fp16, `copy_to` divides by the
