@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <fcntl.h>
 #include <string_view>
+#include <unistd.h>
 
 namespace ct = constrain;
 using ct::test::read_file, ct::test::write_file;
@@ -60,6 +62,18 @@ TEST_CASE("what can be done about an error depends on its number") {
   CHECK(ct::io::remedy(ENOMEM) == "free memory or raise the limit on it (ulimit -v)"sv);
   CHECK(ct::io::remedy(ENAMETOOLONG) == "shorten the name"sv);
   CHECK(ct::io::remedy(EIO) == "check the disk"sv);
+}
+
+TEST_CASE("a log does not get the number of a closed standard stream, to which others may write") {
+  ct::test::temporary_directory const directory;
+  int const kept = ::dup(STDIN_FILENO);
+  ::close(STDIN_FILENO);
+  ct::io::log_file log(directory / "log", "", "step,loss", 0);
+  bool const is_open = ::fcntl(STDIN_FILENO, F_GETFD) >= 0;
+  if (kept >= 0) ::dup2(kept, STDIN_FILENO), ::close(kept);
+  CHECK(!is_open);
+  log.write("1,5");
+  CHECK(read_file(directory / "log") == "step,loss\n1,5\n");
 }
 
 TEST_CASE("a log that cannot be written") {

@@ -24,8 +24,9 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 class descriptor {
 public:
   descriptor() = default;
-  /// Takes ownership of the descriptor `number`; a negative number means none.
-  explicit descriptor(int number) : number_(number) {}
+  /// Takes ownership of the descriptor `number`; a negative number means none. Replaces 0, 1 and 2 with a larger number
+  /// of the same file: a program whose standard streams are closed may still write to these three.
+  explicit descriptor(int number) : number_(above_standard_streams(number)) {}
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept;
   ~descriptor() {
@@ -40,6 +41,9 @@ public:
   int release() { return std::exchange(number_, -1); }
 
 private:
+  /// `number`, or a larger descriptor of the same file instead of 0, 1 and 2. On failure, returns -1 and sets `errno`.
+  [[gnu::cold]] static int above_standard_streams(int number);
+
   int number_ = -1;
 };
 

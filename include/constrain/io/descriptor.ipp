@@ -42,6 +42,14 @@ private:
 
 } // namespace detail
 
+[[gnu::cold]] CONSTRAIN_INLINE int descriptor::above_standard_streams(int number) {
+  if (number < 0 || number > STDERR_FILENO) return number;
+  int const larger = ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), error_number = errno;
+  ::close(number);
+  errno = error_number;
+  return larger;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE char const* remedy(int number) {
   switch (number) {
   case ENOSPC:

@@ -82,7 +82,8 @@ constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std:
   auto const element_bytes = dtype_bytes(dtype);
   if (element_bytes == 0) return std::nullopt;
   detail::element_count count;
-  for (auto const extent : shape) count.multiply(extent);
+  // In libstdc++'s debug mode, iterators are not constexpr.
+  for (std::size_t i = 0; i < shape.size(); ++i) count.multiply(shape[i]);
   return count.bytes(element_bytes);
 }
 

@@ -248,8 +248,8 @@ private:
   }
 
   /// Whether a rank would have only its part of the gradient of input k, which is not divided. `ends`: whether node `n`
-  /// ends a division. Other nodes read a copy of the input, whose gradient is summed over the ranks, unless their op has
-  /// `divide`.
+  /// ends a division. Other nodes read a copy of the input, whose gradient is summed over the ranks, unless their op
+  /// has `divide`.
   constexpr bool loses_gradient(node const& n, int k, bool ends) const {
     auto const& info = p_.values[n.inputs[k].value];
     if (ends) return k != n.op->layouts.inputs.added && info.type != dtype::i32;

@@ -55,9 +55,10 @@ constexpr void cast_gemm_operands(builder& out, node& n, dtype compute) {
 /// once per run of the program, before the micro-batches, and lets all readers of the parameter read the copy. The
 /// parameters keep their type: they are the master weights. `casts_biases`: whether the same happens to the biases of
 /// linear layers (`is_linear_bias`). Without `precision.masters`, there is no copy: these parameters are stored in the
-/// compute type. Floating-point inputs and all operands of GEMMs get the compute type, too. The types of all activations
-/// follow from the ops' shape rules. Floating-point labels keep their type, so that ops that promote types compute a loss in fp32. Refused:
-/// a repeat whose body, after the casts, returns a type other than the type of its argument.
+/// compute type. Floating-point inputs and all operands of GEMMs get the compute type, too. The types of all
+/// activations follow from the ops' shape rules. Floating-point labels keep their type, so that ops that promote types
+/// compute a loss in fp32. Refused: a repeat whose body, after the casts, returns a type other than the type of its
+/// argument.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool casts_biases = false) {
   auto const compute = precision.compute;
   if (!needs_casts(p, precision)) return p;

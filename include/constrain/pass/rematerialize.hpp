@@ -71,8 +71,8 @@ public:
     return dropped;
   }
 
-  /// The clones that are needed if the droppable nodes in the set `dropped` are dropped. A node whose clone would read a
-  /// parameter after its update (`optimizer::in_backward`) is kept.
+  /// The clones that are needed if the droppable nodes in the set `dropped` are dropped. A node whose clone would read
+  /// a parameter after its update (`optimizer::in_backward`) is kept.
   constexpr needed_clones clones_for(node_set const& dropped) const {
     needed_clones out;
     for (auto& node : out.before) node = never;

@@ -32,8 +32,8 @@ template <class optimizer> constexpr bool state_type_fits() {
   else return true;
 }
 
-/// Whether the optimizer's `state` has at most four fields, all of type `real`. True for an optimizer without a `state`,
-/// and for a state that is not an aggregate, whose fields are not known.
+/// Whether the optimizer's `state` has at most four fields, all of type `real`. True for an optimizer without a
+/// `state`, and for a state that is not an aggregate, whose fields are not known.
 template <class optimizer> constexpr bool state_fits() {
   if constexpr (has_state<optimizer>) {
     using state = typename optimizer::template state<float>;
