@@ -28,6 +28,11 @@ struct no_policy {};
 struct no_state {
   struct hyper {};
 };
+struct whole_number {
+  struct hyper {};
+  template <class real> struct state { int steps; };
+  template <class real> CT_HOST_DEVICE static real update(real, real, state<real>&, hyper const&, ct::optimizer_step);
+};
 struct no_update {
   struct hyper {};
   template <class real> struct state {};
@@ -186,6 +191,7 @@ void print_refused_alone() {
   for_each(refused_alone, [&](auto one) { refused(one, code_of<policy_of<decltype(one)>>()); });
   refused(type<ct::launch::graph>{}, "`launch::graph` without `device::cuda`");
   refused(type<no_state>{}, "an optimizer without `state`");
+  refused(type<whole_number>{}, "an optimizer whose `state` has a field of type int");
   refused(type<no_update>{}, "an optimizer without `update`");
   refused(type<ct::optimizer::quantized<ct::optimizer::adafactor>>{},
           "`optimizer::quantized<O>` of an optimizer `O` with a rule");
