@@ -19,10 +19,10 @@
 #if defined(__AVX512F__)
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether to use `gemm_few_rows` for a tile of C, [rows, columns], if `loads_limit_gemms`; with other instruction sets,
-/// it was not measured. On an Intel Xeon (family 6, model 207), it made the forward GEMMs of bench/gemms.cpp 25 % faster
-/// with 32 rows, 8 % with 64 and 1 % with 96 (medians over the shapes); on two Zen 5 cores, 6 % with 64. On the Xeon, it
-/// was slower with more rows, with a micro-tile that lacks columns, and with a B of 150 MB.
+/// Whether to use `gemm_few_rows` for a tile of C, [rows, columns], if `loads_limit_gemms`; with other instruction
+/// sets, it was not measured. On an Intel Xeon (family 6, model 207), it made the forward GEMMs of bench/gemms.cpp 25 %
+/// faster with 32 rows, 8 % with 64 and 1 % with 96 (medians over the shapes); on two Zen 5 cores, 6 % with 64. On the
+/// Xeon, it was slower with more rows, with a micro-tile that lacks columns, and with a B of 150 MB.
 constexpr bool prefers_few_rows(std::int64_t rows, std::int64_t columns, std::int64_t k) {
   constexpr std::int64_t width = gemm_blocking<float>::columns;
   bool const is_complete = (rows + width - 1) / width * width - rows < 6;
