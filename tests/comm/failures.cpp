@@ -141,6 +141,7 @@ TEST_CASE("a rank that fails when the others exit, and goes on, ends with them")
     CHECK(!o.hung);
     CHECK(o.times("rank 0 caught: ") == 1);
     CHECK(o.times("summary.json") == 1);
+    CHECK(o.status == 0);
     CHECK(o.times("has waited") == 0);
   }
 }

@@ -3,6 +3,7 @@
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/pass/refusals.hpp"
+#include "constrain/pass/trained_values.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -22,7 +23,7 @@ public:
   };
 
   /// Decides for the forward program `p`, which must outlive this object. `ranks`: ranks in a tensor group, at least 2.
-  constexpr calls_to_divide(program const& p, int ranks) : p_(p), ranks_(ranks) {
+  constexpr calls_to_divide(program const& p, int ranks) : p_(p), trained_(p), ranks_(ranks) {
     for (int v = 0; v < p.values.size(); ++v) is_vocabulary_[v] = can_be_vocabulary(v);
     // Each repetition rules out a vocabulary or a call that can begin a division, so the loops end.
     do {
@@ -251,12 +252,11 @@ private:
   /// ends a division. Other nodes read a copy of the input, whose gradient is summed over the ranks, unless their op
   /// has `divide`.
   constexpr bool loses_gradient(node const& n, int k, bool ends) const {
-    auto const& info = p_.values[n.inputs[k].value];
-    if (ends) return k != n.op->layouts.inputs.added && info.type != dtype::i32;
-    return n.op->has_divide && is_trainable(info.role);
+    return trained_.contains[n.inputs[k].value] && (ends ? k != n.op->layouts.inputs.added : n.op->has_divide);
   }
 
   program const& p_;
+  trained_values trained_;
   int ranks_;
   diagnosis failure_;
   op_label const* stopped_by_ = nullptr; // the first op that cannot work on one rank's ranges

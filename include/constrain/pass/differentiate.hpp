@@ -5,6 +5,7 @@
 #include "constrain/op/constant/constant.hpp"
 #include "constrain/op/copy/copy.hpp"
 #include "constrain/pass/refusals.hpp"
+#include "constrain/pass/trained_values.hpp"
 #include "constrain/program/backward.hpp"
 #include "constrain/program/setting.hpp"
 
@@ -17,10 +18,9 @@ namespace detail {
 class differentiation {
 public:
   /// `scale_loss`: as in `differentiate`.
-  constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss) {
+  constexpr differentiation(program const& p, bool scale_loss) : scale_loss_(scale_loss), trained_(p) {
     out_.program = p;
     out_.real = p.values[p.result("logits").value].type;
-    mark_requires_gradient();
     add_buffers_of_captured_values();
     for (int v = 0; v < p.values.size(); ++v)
       if (is_trainable(p.values[v].role)) buffer_[key({v, at::current})] = add_parameter_gradient(v);
@@ -66,24 +66,7 @@ private:
   }
   static constexpr int keys = program::maximum_values * 4;
 
-  /// Marks the values that are trained parameters or depend on them.
-  constexpr void mark_requires_gradient() {
-    auto const& p = out_.program;
-    for (int v = 0; v < p.values.size(); ++v) requires_gradient_[v] = is_trainable(p.values[v].role);
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (auto const& n : p.nodes) {
-        if (n.kind != node_kind::call) continue;
-        bool reads_marked = false;
-        for (auto const& input : n.inputs) reads_marked = reads_marked || requires_gradient_[input.value];
-        if (!reads_marked) continue;
-        for (auto const& output : n.outputs)
-          if (!requires_gradient_[output.value]) changed = requires_gradient_[output.value] = true;
-      }
-    }
-  }
-
-  /// Creates an accumulating buffer for the gradient of each captured value marked in `requires_gradient_`, except
+  /// Creates an accumulating buffer for the gradient of each captured value marked in `trained_`, except
   /// parameters and their copies. A captured value is read in a deeper loop than the loop of its definition, so every
   /// iteration of the deeper loop contributes to its gradient.
   constexpr void add_buffers_of_captured_values() {
@@ -97,8 +80,7 @@ private:
       if (p.nodes[i].kind != node_kind::call) continue;
       for (auto const& input : p.nodes[i].inputs) {
         auto const info = p.values[input.value];
-        if (!requires_gradient_[input.value] || is_parameter(info.role) || is_compute_copy(input) ||
-            buffer_[key(input)])
+        if (!trained_.contains[input.value] || is_parameter(info.role) || is_compute_copy(input) || buffer_[key(input)])
           continue;
         bool const defined_inside = info.is_loop_carried() && (input.where == at::current || input.where == at::next);
         int const definition_depth = info.axes.size() + (defined_inside ? 1 : 0);
@@ -198,7 +180,7 @@ private:
     }
   }
 
-  /// Appends the backward nodes of a call, if its output 0 has a gradient and `requires_gradient_` marks any of its
+  /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` marks any of its
   /// inputs.
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
@@ -211,7 +193,7 @@ private:
     backward rule(out_, n);
     bool any_needs = false;
     for (int i = 0; i < n.inputs.size(); ++i) {
-      if (!requires_gradient_[n.inputs[i].value]) continue;
+      if (!trained_.contains[n.inputs[i].value]) continue;
       int const k = key(n.inputs[i]);
       rule.set_needs(i, buffer_[k], &is_written_[k]);
       any_needs = true;
@@ -253,11 +235,11 @@ private:
   }
 
   builder out_;
-  bool scale_loss_; // whether the backward pass starts with the loss scale instead of 1
-  bool requires_gradient_[program::maximum_values]{}; // whether the value is a trained parameter, or depends on one
-  ref gradient_[keys]{};                              // sum of the gradients so far, for references without a buffer
-  ref buffer_[keys]{};                                // accumulating buffers, for parameters and captured values
-  bool is_written_[keys]{};                           // whether a node writes the buffer
+  bool scale_loss_;         // whether the backward pass starts with the loss scale instead of 1
+  trained_values trained_;  // of the program, before the backward pass
+  ref gradient_[keys]{};    // sum of the gradients so far, for references without a buffer
+  ref buffer_[keys]{};      // accumulating buffers, for parameters and captured values
+  bool is_written_[keys]{}; // whether a node writes the buffer
 };
 
 } // namespace detail

@@ -41,11 +41,15 @@ constexpr void promote_inputs(builder& out, node& n) {
     if (out.type_of(input).type != widest) input = out.call<op::cast>({input}, {}, {.to = widest}, n.line).outputs[0];
 }
 
-/// Casts the operands of the GEMM that the call `n` computes, if its op has `gemm_operands`, to `compute`.
+/// Casts the operands of the GEMM that the call `n` computes to `compute`, unless all have the same type. An op that
+/// computes no GEMM has no `gemm_operands`.
 constexpr void cast_gemm_operands(builder& out, node& n, dtype compute) {
+  auto const is_operand = [&](int k) { return (n.op->gemm_operands >> k & 1u) != 0; };
+  bool any_compute = false;
   for (int k = 0; k < n.inputs.size(); ++k)
-    if (auto const type = out.type_of(n.inputs[k]).type;
-        (n.op->gemm_operands >> k & 1u) != 0 && is_real(type) && type != compute)
+    any_compute = any_compute || (is_operand(k) && out.type_of(n.inputs[k]).type == compute);
+  for (int k = 0; any_compute && k < n.inputs.size(); ++k)
+    if (auto const type = out.type_of(n.inputs[k]).type; is_operand(k) && is_real(type) && type != compute)
       n.inputs[k] = out.call<op::cast>({n.inputs[k]}, {}, {.to = compute}, n.line).outputs[0];
 }
 
@@ -55,10 +59,10 @@ constexpr void cast_gemm_operands(builder& out, node& n, dtype compute) {
 /// once per run of the program, before the micro-batches, and lets all readers of the parameter read the copy. The
 /// parameters keep their type: they are the master weights. `casts_biases`: whether the same happens to the biases of
 /// linear layers (`is_linear_bias`). Without `precision.masters`, there is no copy: these parameters are stored in the
-/// compute type. Floating-point inputs and all operands of GEMMs get the compute type, too. The types of all
-/// activations follow from the ops' shape rules. Floating-point labels keep their type, so that ops that promote types
-/// compute a loss in fp32. Refused: a repeat whose body, after the casts, returns a type other than the type of its
-/// argument.
+/// compute type. Floating-point inputs get the compute type, too, and so do all operands of a GEMM if any has it. The
+/// types of all activations follow from the ops' shape rules. Floating-point labels keep their type, so that ops that
+/// promote types compute a loss in fp32. Refused: a repeat whose body, after the casts, returns a type other than the
+/// type of its argument.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool casts_biases = false) {
   auto const compute = precision.compute;
   if (!needs_casts(p, precision)) return p;

@@ -69,7 +69,8 @@ template <diagnosis d> struct no_gradient_rule {
 template <diagnosis d> struct output_without_a_gradient {
   static_assert(d.ok(),
                 "a gradient reaches output `got` of an operation, but an op passes on only the gradient of output "
-                "`expected`; compute the value from output `expected`, or with an op of its own");
+                "`expected`; compute the value from output `expected` or with another op, or, if no gradient "
+                "should flow, pass it through an op whose gradient rule adds nothing");
 };
 
 /// The gradient rule of an op is not a constant expression.

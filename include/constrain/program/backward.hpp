@@ -12,12 +12,6 @@ template <diagnosis d> struct too_many_gradient_terms {
                         "terms of the same input with ct::add, and pass `backward::add` the sum");
 };
 
-/// A gradient rule gives a gradient to input `got`, counted from 0, of a node with `expected` inputs.
-template <diagnosis d> struct gradient_of_no_input {
-  static_assert(d.ok(), "an op's gradient rule gives a gradient to input `got`, counted from 0, but the call has "
-                        "`expected` inputs; pass `backward::add` and `backward::emit` indices of inputs");
-};
-
 } // namespace refusals
 
 /// The argument of an op's gradient rule: the node to differentiate, the gradient of the node's output 0, and functions
@@ -52,11 +46,10 @@ public:
   /// Whether input i is a trained parameter or depends on one, so that its gradient is needed.
   constexpr bool needs(int i) const { return needs_[i]; }
 
-  /// Adds `g` to the gradient of input i. Does nothing if that gradient is not needed. Refused: an i that is not below
-  /// the number of inputs, more than `maximum_terms` terms in one call to the gradient rule, and a `g` whose shape
-  /// differs from the shape of input i.
+  /// Adds `g` to the gradient of input i. Does nothing if that gradient is not needed. Refused: more than
+  /// `maximum_terms` terms in one call to the gradient rule, and a `g` whose shape differs from the shape of input i.
   constexpr void add(int i, value g) {
-    if (has_input(i) && needs_[i] && !contributions_.push_back({i, g}))
+    if (needs_[i] && !contributions_.push_back({i, g}))
       out_.program.fail(diagnosis_with<refusals::too_many_gradient_terms>(forward_.line, forward_.called_from,
                                                                           maximum_terms, maximum_terms + 1));
   }
@@ -88,13 +81,6 @@ public:
   constexpr auto const& contributions() const { return contributions_; }
 
 private:
-  /// Whether the node has an input i. If not, refuses the program.
-  constexpr bool has_input(int i) {
-    if (i >= inputs())
-      out_.program.fail(
-          diagnosis_with<refusals::gradient_of_no_input>(forward_.line, forward_.called_from, inputs(), i));
-    return i < inputs();
-  }
   /// Whether `buffer` has the type of output j. True if there is no such output, because the call is refused.
   constexpr bool has_type(ref buffer, inferred const& result, int j) const {
     return j >= result.outputs.size() || result.outputs[j].type == out_.type_of(buffer).type;
@@ -115,8 +101,8 @@ private:
     }
     int j = 0;
     for (int target : targets) {
-      bool const direct = target >= 0 && has_input(target) && needs_[target] && buffer_[target] &&
-                          (info.accumulating >> j & 1) != 0 && !n.outputs.contains(buffer_[target]) &&
+      bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0 &&
+                          !n.outputs.contains(buffer_[target]) &&
                           has_type(buffer_[target], info.infer(types, options), j);
       n.outputs.push_back(direct ? buffer_[target] : ref{});
       if (direct) *is_written_[target] = true;

@@ -38,7 +38,8 @@ template <class optimizer> constexpr bool state_fits() {
   if constexpr (has_state<optimizer>) {
     using state = typename optimizer::template state<float>;
     return std::is_empty_v<state> || !std::is_aggregate_v<state> ||
-           (sizeof(state) <= op::maximum_state_fields * sizeof(float) && is_made_of<state, float>);
+           (sizeof(state) <= op::maximum_state_fields * sizeof(float) && is_made_of<state, float> &&
+            is_made_of<typename optimizer::template state<double>, double>);
   } else return true;
 }
 
@@ -67,13 +68,13 @@ namespace slot_of {
 struct optimizer {
   bool has_state = true;    // false: the optimizer, or one inside it, has no rule and lacks a `state` template
   bool has_update = true;   // false: the optimizer, or one inside it, has `state` but lacks an `update` to call
-  bool state_fits = true;   // false: the optimizer, or one inside it, has a `state` with wrong fields
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
   bool nests = true;        // false: one of the library's wrappers is given twice or in the wrong order
   bool steps_fit = true;    // false: the optimizer, or one inside it, has a wrong number of Newton-Schulz steps
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps an optimizer that updates in the backward pass
+  bool state_fits = true;   // false: the optimizer, or one inside it, has a `state` with wrong fields
   friend constexpr bool operator==(optimizer const&, optimizer const&) = default;
 
   /// The slot's value for an optimizer. If the optimizer has no `state`, `has_update` is true, so that only one error
