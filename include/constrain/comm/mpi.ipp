@@ -118,7 +118,8 @@ CONSTRAIN_INLINE void mpi::leave(int status) {
   bool all_arrived = timed_barrier(status != 0 ? exit_timeout(last_deadline_) : 0, true);
   if (status != 0 && !all_arrived) end_job(status);
   if (!initialized_mpi_) return;
-  // A process that has failed may go on. It comes to the barrier again, which all others must then call again, too.
+  // A process that has failed may continue, and then calls the barrier again. So all other processes must call it
+  // again, too.
   while (all_arrived && all_exit_ == 0) all_arrived = timed_barrier(0, true);
   watchdog::wait const waits("ending MPI", last_deadline_);
   MPI_Finalize();
@@ -126,7 +127,7 @@ CONSTRAIN_INLINE void mpi::leave(int status) {
 
 CONSTRAIN_INLINE bool mpi::timed_barrier(double seconds, bool exits) {
   using clock = std::chrono::steady_clock;
-  constexpr double longest_pause = 0.5; // seconds that a stop of this process (SIGSTOP) counts, as in the watchdog
+  constexpr double longest_pause = 0.5; // seconds; a longer stop of this process (SIGSTOP) counts as this much
   MPI_Request request = MPI_REQUEST_NULL;
   all_exit_ = exits ? 1 : 0; // static, because MPI may write it after this function has given up
   if (MPI_Iallreduce(MPI_IN_PLACE, &all_exit_, 1, MPI_INT, MPI_MIN, barrier_processes_, &request) != MPI_SUCCESS)

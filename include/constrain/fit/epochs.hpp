@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// most `limit`, and 0 if `start` is not before that epoch. Batches without a valid label do not count. A batch has
 /// `sequences` samples over all ranks. `seed` determines the order of samples. `tail`: what happens to the last samples
 /// of an epoch if they do not fill a batch. Throws as the constructor of `batch_source` does, and throws `error` if a
-/// sample has no valid label and counting batches one by one would take more than minutes. `caller`: what errors begin
-/// with.
+/// sample has no valid label and counting the batches one by one would take more than about ten minutes. `caller`: what
+/// errors begin with.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
                                          data::position start, std::int64_t sequences, data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max(),

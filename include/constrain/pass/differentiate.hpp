@@ -180,8 +180,8 @@ private:
     }
   }
 
-  /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` marks any of its
-  /// inputs.
+  /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` contains any of its inputs.
+  /// Refuses the program if another output of the call has a gradient.
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
     if (is_compute_copy(n.outputs[0])) return;

@@ -166,10 +166,10 @@ constexpr program dividing::run() {
 /// A layer other than a head is divided only if no other node reads its parameters, if all ops up to the next linear
 /// layer name the features by a letter in their `layouts`, draw no random numbers and read no undivided activation with
 /// these features, and if `ranks` divides the numbers of features (of each part), heads and key-value heads. The input
-/// of the next linear layer must be one part (`part_list`), and if the layer is an op of one's own, it may read no
-/// other undivided operand than a bias that is a trained parameter or depends on one. Only the first 64 calls that
-/// could be column-parallel are considered. Layers that become row-parallel can be among them, and a call in the body
-/// of a repeat counts once.
+/// of the next linear layer must be one part (`part_list`). No other undivided operand of this layer, except a bias,
+/// and no undivided operand of an op with `divide` may be a trained parameter or depend on one. Only the first 64 calls
+/// that could be column-parallel are considered. Layers that become row-parallel can be among them, and a call in the
+/// body of a repeat counts once.
 ///
 /// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses
 /// (`division::refuse`), and a model whose calls need more than 64 all-gathered or copied values. With one rank, the

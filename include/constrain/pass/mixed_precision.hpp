@@ -41,8 +41,8 @@ constexpr void promote_inputs(builder& out, node& n) {
     if (out.type_of(input).type != widest) input = out.call<op::cast>({input}, {}, {.to = widest}, n.line).outputs[0];
 }
 
-/// Casts the operands of the GEMM that the call `n` computes to `compute`, unless all have the same type. An op that
-/// computes no GEMM has no `gemm_operands`.
+/// If any operand of the GEMM that the call `n` computes has the type `compute`, casts the other operands to it. An op
+/// that computes no GEMM has no `gemm_operands`.
 constexpr void cast_gemm_operands(builder& out, node& n, dtype compute) {
   auto const is_operand = [&](int k) { return (n.op->gemm_operands >> k & 1u) != 0; };
   bool any_compute = false;

@@ -33,8 +33,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The passes that let values share bytes: copy elision, views of slices, and in-place results. On a CUDA device
-/// (`is_cuda`), also `pad_rows`.
+/// The passes that let values share bytes: copy elision, views that replace slices, reshapes, concatenations and
+/// stacks, and in-place results. On a CUDA device (`is_cuda`), also `pad_rows`.
 constexpr program share_bytes(program const& p, bool is_cuda = false) {
   program out = p;
   if (!p.failure.ok()) return out;

@@ -134,7 +134,7 @@ private:
     int forward_end = 0;                     // time when the node and its last reader in the forward pass are over
     backward_reads reads;                    // the reads in the backward pass if no node is dropped
     int first_input = 0, last_input = 0;     // the range of its inputs in `inputs_`
-    std::uint64_t op = 0;                    // identity of its op
+    std::uint64_t op = 0;                    // identity of its op; 0: it is a view (`add_view`)
     int view_of = -1;                        // the item whose result this item's result is a view of; -1: none
     constexpr bool is_in(std::uint64_t choice) const { return (choice >> group & 1u) != 0; }
   };
@@ -166,8 +166,8 @@ private:
       for (int k = item_[r.value]; k >= 0; k = items_[k].view_of) ++reads;
     return reads;
   }
-  /// Makes an item of each droppable node, up to `maximum_items` items that have `maximum_inputs` inputs in total, and
-  /// assigns the items to groups.
+  /// Makes an item of each droppable node (of a view only as `add_view` allows), up to `maximum_items` items that have
+  /// `maximum_inputs` inputs in total, and assigns the items to groups.
   constexpr void find_items(program const& p, detail::rematerialization const& forward) {
     auto const droppable = forward.droppable();
     auto const with_views = slice_views(p);
@@ -290,7 +290,7 @@ private:
   int groups_ = 0, segments_ = 0;
   short item_[program::maximum_values]{};        // of a value: the item that writes it; -1: none
   short segment_[maximum_times]{};               // of a time: its segment
-  std::int64_t other_bytes_[maximum_segments]{}; // of a segment: maximum bytes of the values that are not items
+  std::int64_t other_bytes_[maximum_segments]{}; // of a segment: maximum of the bytes that `find_other_bytes` counts
 };
 
 } // namespace constrain

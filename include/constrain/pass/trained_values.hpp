@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct trained_values {
   bool contains[program::maximum_values]{}; // by the index of the value
 
-  /// Finds the values of `p`.
+  /// Finds these values in `p`.
   constexpr explicit trained_values(program const& p) {
     for (int v = 0; v < p.values.size(); ++v) contains[v] = is_trainable(p.values[v].role);
     for (bool changed = true; changed;) {

@@ -66,7 +66,7 @@ template <class architecture> struct cuda {
 #if defined(CONSTRAIN_WITH_CUDA)
   using target = constrain::cuda<architecture>;
 #else
-  using target = constrain::cpu; // the rule `cuda_is_compiled` refuses this device; the program has no further errors
+  using target = constrain::cpu; // the rule `cuda_is_compiled` refuses this device; this avoids further errors
 #endif
   static constexpr slot value = [] {
     slot cuda{.is_cuda = true}; // capability 0 if `architecture` has none; the rule `known_architecture` refuses it

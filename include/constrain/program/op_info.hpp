@@ -93,11 +93,12 @@ struct op_info : op_label {
   unsigned accumulating = 0;             // bit j: the kernel can add to output j
   unsigned workspace = 0;                // bit j: output j is scratch
   unsigned row_sums = 0;                 // bit j: output j is a sum over rows; the options are `row_sum_options`
-  unsigned gemm_operands = 0;            // bit i: input i is an operand of a GEMM: tf32 rounds it; in 16 bits, all
-                                         // these operands have one type
-  unsigned strided_inputs = 0;           // bit i: input i may be strided
-  unsigned strided_outputs = 0;          // bit j: output j may be strided
-  layout_rule layouts;                   // which elements of the outputs depend on which elements of the inputs
+  // bit i: input i is an operand of a GEMM: precision::tf32 rounds it; in mixed precision, if one of these operands has
+  // the compute type, the others are cast to it
+  unsigned gemm_operands = 0;
+  unsigned strided_inputs = 0;  // bit i: input i may be strided
+  unsigned strided_outputs = 0; // bit j: output j may be strided
+  layout_rule layouts;          // which elements of the outputs depend on which elements of the inputs
   // bit i: input i holds a label for each row; a row with the label `ignored_label` is 0 in output 0 or, if output 0 is
   // a sum over the rows, adds nothing to it
   unsigned label_inputs = 0;

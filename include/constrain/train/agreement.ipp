@@ -8,7 +8,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The schedule's factor in the first step; NaN if the schedule throws, in which case `check_run` throws on all ranks.
+/// The schedule's factor in the first step; NaN if the schedule throws, so that this rank still takes part in the
+/// comparison of the fingerprints. If the fingerprints agree, `check_run` then throws on all ranks.
 [[gnu::cold]] CONSTRAIN_INLINE double first_factor(schedule::any const& s) {
   try {
     return s(0);

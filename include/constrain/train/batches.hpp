@@ -42,7 +42,7 @@ public:
 private:
   /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch without padding
   /// (`batch_size_`) and the position after the batch's last sample (`next_`). Returns whether any rank has a valid
-  /// label; calls `has_label`, which tells whether a sample has one, only until a sample has.
+  /// label. Calls `has_label`, which returns whether a sample has a valid label, up to the first sample that has one.
   bool begin_batch(function_ref<bool(std::int64_t)> has_label);
 
   sample_set samples_;

@@ -47,8 +47,8 @@ public:
   }
   /// Connects the devices of the ranks with NCCL; does nothing without a parallel policy or on the CPU. Call this
   /// function after `allocate`. `data`: the ranks that train on different data. `zero`: the ranks that together hold
-  /// the shards of a tensor. `o`: its fields `deadline` and `reduce` are used. Throws `error` if NCCL fails.
-  /// Collective.
+  /// the shards of a tensor. `o`: its fields `deadline` and `reduce` are used. Throws `error` if CUDA, NCCL or the
+  /// communication fails, or if another rank does not connect before the deadline. Collective.
   void connect([[maybe_unused]] communicator& data, [[maybe_unused]] communicator& zero,
                [[maybe_unused]] run_options const& o) {
     if constexpr (is_distributed_cuda) runner_->connect(data, zero, o.deadline, o.reduce == reduce::ordered);
@@ -56,7 +56,7 @@ public:
   /// Allocates the arena. With `checked`, `run` checks each kernel call's reads and first output (see run/checked.hpp).
   /// With `measure_memory`, fills the buffers with a pattern, so that `used` can find the bytes written. On a CUDA
   /// device, `cuda_stream` is the stream; null: a new stream. Throws `error` if the memory cannot be allocated, or if
-  /// the device cannot be used.
+  /// the device or the stream cannot be used.
   void allocate(run_options const& o) {
     checked_ = o.checked;
     if constexpr (std::is_same_v<target, cpu>)
@@ -65,7 +65,7 @@ public:
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, device_, o.cuda_stream);
       runner_->context().use_tf32(policy_set::precision::value.tf32);
     }
-    valid_labels_.resize(micro_batches); // after the arena, whose error for a lack of memory names the size
+    valid_labels_.resize(micro_batches); // after the arena: its error, unlike bad_alloc, names the size
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 

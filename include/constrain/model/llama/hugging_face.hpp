@@ -50,6 +50,9 @@ template <> struct weight_format_of<llama> {
   /// Keys whose values count only in the form of `normalize`.
   static constexpr std::string_view normalized_keys[] = {"rope_theta", "rope_scaling", "rope_parameters", "hidden_act"};
 
+  /// Keys that only limit the number of tokens.
+  static constexpr std::string_view limits[] = {"max_position_embeddings"};
+
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
   /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows, the

@@ -124,7 +124,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
           .normalized = normalized.text(),
           .copies = std::span(copies).first(m.tied ? 1 : 0),
           .head_keys = std::span(head_keys).first(m.tied ? 0 : 1),
-          .normalized_keys = normalized_keys};
+          .normalized_keys = normalized_keys,
+          .limits = limits};
 }
 
 } // namespace constrain

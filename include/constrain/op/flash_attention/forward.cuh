@@ -79,8 +79,7 @@ template <class stored, class accumulate> struct flash_operands {
   accumulate* logsumexp; // [sequences, heads, tokens]
 };
 
-/// A block's work: one chunk of columns (flash_chunks) of the results of a tile of queries of one head. With narrow
-/// tiles (flash_tiling), the next keys and values are loaded while the block multiplies the current ones.
+/// A block's work: one chunk of columns (flash_chunks) of the results of a tile of queries of one head.
 template <class stored, class accumulate, int width> class flash_block {
   using tiling = flash_tiling<stored, width>;
   static constexpr int warp_rows = tiling::warp_rows;

@@ -198,11 +198,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_tensors(directory, weights, wanted_weights);
   detail::check_tensors(directory, states, wanted_states);
   detail::check_settings(directory, states, list, wanted_states);
-  // A run that was saved before its model had a configuration lacks the file. A context that is no tensor's extent only
-  // limits the number of tokens in a sequence, which is equal.
-  constexpr std::string_view not_compared[] = {"max_position_embeddings"};
+  // A run that was saved before its model had a configuration lacks the file.
   if (!format.configuration.empty() && reader.contains(configuration_file))
-    detail::check_configuration({.directory = directory, .loader = "a trainer", .skipped = not_compared},
+    detail::check_configuration({.directory = directory, .loader = "a trainer", .skipped = format.limits},
                                 reader.text(configuration_file), reader.path(configuration_file), format);
   ranks.all_can(detail::content_hash(reader));
   for (auto const& t : wanted_weights) take_tensor(t, weights.find(t.tensor.name)->bytes, memory, group);
