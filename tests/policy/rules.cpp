@@ -43,6 +43,11 @@ struct no_update {
   struct hyper {};
   template <class real> struct state {};
 };
+struct counts_in_int {
+  struct hyper {};
+  template <class real> struct state { int steps; };
+  template <class real> static real update(real, real, state<real>&, hyper const&, optimizer_step);
+};
 
 /// A value of a slot, and whether it may be said at all.
 template <class slot> struct judged {
@@ -68,7 +73,7 @@ template <class slot> judged_values<slot> values_of() {
   if constexpr (requires { typename slot::refused; }) append(all, typename slot::refused{}, false);
   if constexpr (std::is_same_v<slot, slot_of::optimizer>)
     append(all,
-           policy_list<no_state, no_update, optimizer::quantized<optimizer::adafactor>,
+           policy_list<no_state, no_update, counts_in_int, optimizer::quantized<optimizer::adafactor>,
                        optimizer::states_in<dtype::i32, optimizer::adamw>, optimizer::muon<optimizer::muon<>>,
                        optimizer::muon<optimizer::adamw, 0>,
                        optimizer::averaged<optimizer::in_backward<optimizer::adamw>>>{},
