@@ -251,7 +251,7 @@ void gemm_builtin(transpose a_transposed, transpose b_transposed, std::int64_t m
                 "gemm: A, B and C must have the types ct::float16, ct::bfloat16 or float, which may be mixed, or all "
                 "must have the type double; convert other types first");
   if (m <= 0 || n <= 0) return;
-  if (alpha == real{} || k <= 0) alpha = 0, k = 0; // an infinite alpha would make 0 elements a NaN
+  if (alpha == real{} || k <= 0) alpha = 0, k = 0; // an infinite alpha times an empty sum, 0, would be NaN
   constexpr bool pairs =
       detail::multiplies_pairs && std::is_same_v<a_type, bfloat16> && std::is_same_v<b_type, bfloat16>;
   detail::gemm_packed<std::conditional_t<pairs, detail::bfloat16_pair, real>>(a_transposed, b_transposed, m, n, k,

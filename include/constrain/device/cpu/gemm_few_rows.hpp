@@ -30,7 +30,7 @@ constexpr bool prefers_few_rows(std::int64_t rows, std::int64_t columns, std::in
   return is_complete && is_cached && rows <= 3 * width && columns >= 8 * width && k > 0;
 }
 
-/// A micro-tile of C^T: `lanes` rows, of which C has `rows`, and `width` columns, of which C has `columns`.
+/// A micro-tile of C^T: `lanes` rows, of which `rows` exist, and `width` columns, of which `columns` exist.
 struct gemm_transposed_tile {
   using vector = vector_of<float>::vector;
   static constexpr int lanes = vector_of<float>::lanes, width = 2 * lanes;

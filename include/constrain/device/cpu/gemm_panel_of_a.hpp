@@ -14,7 +14,7 @@ template <class packed, int rows> struct gemm_packed_rows {
 
   /// Element `row` of the column that is `ahead` columns after the next one.
   [[gnu::always_inline]] packed at(std::size_t row, std::size_t ahead) const { return column[ahead * rows + row]; }
-  /// Goes on by `count` columns.
+  /// Advances by `count` columns.
   [[gnu::always_inline]] void advance(std::int64_t count) { column += count * rows; }
   /// Prefetches the column that is `count` columns after the next one; the panel may end before it.
   [[gnu::always_inline]] void fetch(std::int64_t count) const {
