@@ -25,7 +25,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const with_labels = samples.samples_with_labels();
   auto const labelled = std::count(with_labels.begin(), with_labels.end(), true);
   if (labelled == size) return at_most;
-  // Counting draws samples of a batch in their random order until one has a label: on average size / labelled samples.
+  // `count_before` draws samples of each batch, in random order, until one has a label: on average size / labelled.
   constexpr int128 maximum_draws = int128{1} << 29; // about ten minutes
   if (std::min(complete_epochs * size + remaining, int128{at_most} * size / labelled) > maximum_draws)
     throw error({caller, ": the batches of ", epochs, epochs == 1 ? " epoch of " : " epochs of ",

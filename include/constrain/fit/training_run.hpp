@@ -79,8 +79,8 @@ private:
     if (!is_done_) t_.batches(samples_, options_.tail, "fit"); // throws if there is no batch
   }
 
-  /// Checks that all outputs can be written, removes what an interrupted save has left beside them, also of a complete
-  /// run, and opens the records if a step is to be taken. Called only on rank 0.
+  /// Checks that all outputs can be written, removes what interrupted saves have left beside them, even if the run is
+  /// complete, and opens the records if a step is to be taken. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
