@@ -48,7 +48,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     if (!temporary_directory_.sync()) throw not_on_disk(target_);
     auto old = detail::check_replaceable(parent_, split_target_.name, owner(), target_);
     detail::mark_replaced(old, parent_, split_target_.name);
-    // The mark may have made the old directory one beside which '.<name>.previous' is not needed.
+    // If the old directory has a valid mark only now, '.<name>.previous' beside it may no longer be needed.
     remove_unneeded_previous();
     replace(old);
   } catch (...) {
