@@ -48,7 +48,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     if (!temporary_directory_.sync()) throw not_on_disk(target_);
     auto old = detail::check_replaceable(parent_, split_target_.name, owner(), target_);
     detail::mark_replaced(old, parent_, split_target_.name);
-    // If the old directory has a valid mark only now, '.<name>.previous' beside it may no longer be needed.
+    // With a new mark, the old directory can make '.<name>.previous' unneeded (`remove_replaced`).
     remove_unneeded_previous();
     replace(old);
   } catch (...) {

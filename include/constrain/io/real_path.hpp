@@ -11,9 +11,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// The absolute path without symbolic links, '.' or '..'; an empty path is the working directory. Unlike with
-/// realpath(3), the last components of the path need not exist: after the first component that cannot be resolved, such
-/// as a missing directory or a broken link, links are not followed, and each '..' removes the component before it.
-/// Throws `error` if the path contains a NUL byte.
+/// realpath(3), the last components of the path need not exist: from the first component that cannot be resolved (such
+/// as a missing directory or a broken link) onward, links are not followed, and each '..' removes the component before
+/// it. Throws `error` if the path contains a NUL byte.
 [[gnu::cold]] std::string real_path(std::string path);
 
 namespace detail {
