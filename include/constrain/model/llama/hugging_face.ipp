@@ -34,7 +34,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   return inner;
 }
 
-/// The name of the function of a model's MLP; a missing one is "silu".
+/// The name of the activation of a model's MLP; "silu" if the name is missing or is "swish".
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view activation_of(io::json const& configuration) {
   auto const name = configuration.value("hidden_act");
   return !name || name->string() == "swish" ? "silu" : name->string();

@@ -123,8 +123,8 @@ template <class real> struct adafactor_matrix {
       return total;
     });
   }
-  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `clipped_rate`: the
-  /// step size times the factor of `adafactor_clip`. Several threads call `store`.
+  /// Calls `store(index, update)` for each element of the matrix, with the element's update times `clipped_rate`, which
+  /// is the step size times the factor of `adafactor_clip`. Several threads call `store`.
   template <class function> void update(double clipped_rate, function const& store) const {
     double const mean_of_rows = mean();
     parallel_chunks(rows, rows_per_chunk(columns), [=, m = *this](std::int64_t begin, std::int64_t end) {
