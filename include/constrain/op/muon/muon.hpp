@@ -7,8 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// Muon's update of one matrix [rows, columns], as `optimizer::muon` defines it. Inputs: the gradient, norm_and_scale
 /// [norm, scale] (op::clip_coefficient or op::tensor_scale), `step_hyperparameters` as bytes, the matrix and its
 /// momentum. Outputs: the new matrix, the new momentum, and three scratch matrices: one [rows, columns] and two
-/// [side, side], where side is the smaller of rows and columns. The inputs keep their values. The op also writes its
-/// outputs if scale is 0; op::assign, which stores them in the parameter and the state, then discards them.
+/// [side, side], where side is the smaller of rows and columns. The inputs keep their values. The op writes its outputs
+/// even if scale is 0; op::assign, which stores them in the parameter and the state, ignores them in this case.
 template <class optimizer> struct muon {
   struct options {
     bool decays = false; // whether weight decay applies to the matrix
