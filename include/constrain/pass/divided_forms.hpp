@@ -63,9 +63,9 @@ private:
 /// Tensor parallelism after differentiation: each call whose input 0 is a divided parameter, or the copy, gradient or
 /// state of one, becomes its op's `divided_form`, if the op has one. Element-wise calls work on each rank's range.
 /// Refused: other calls that read such a tensor, or the result of an element-wise call on one. Not refused: calls that
-/// read a weight, or a copy or element-wise function of a weight alone, and write only activations and scratch: these
-/// count as calls of divided layers, so a policy's pass must not, for example, compute the norm of a weight in this
-/// way.
+/// read a weight, a copy of a weight, or an element-wise function of only a weight, and write only activations and
+/// scratch: these count as calls of divided layers, so a policy's pass must not, for example, compute the norm of a
+/// weight in this way.
 constexpr program use_divided_forms(program const& p) {
   detail::divided_values values(p);
   return rewrite(p, [&](builder& out, node const& n, int) {

@@ -40,9 +40,9 @@ constexpr bool keeps(node const& n, ref from) {
 }
 
 /// Whether node `i` may overwrite `from`: node `i` is the last node that refers to `from`, directly or through views,
-/// and reads no view of `from`, nor `from` where output 0 must not overwrite it; all nodes that refer to `from` are in
-/// the loop around node `i`, and one of them writes `from` in each iteration. False for loop-carried values,
-/// accumulators, inputs and observed values.
+/// and reads neither a view of `from` nor `from` at an input that output 0 must not overwrite; all nodes that refer to
+/// `from` are in the loop around node `i`, and one of them writes `from` in each iteration. False for loop-carried
+/// values, accumulators, inputs and observed values.
 constexpr bool dies_at(program const& p, nest const& loops, view_roots const& roots, ref from, int i) {
   auto const& info = p.values[from.value];
   if (info.is_loop_carried() || info.accumulates || is_observed(info) || info.role == role::input) return false;

@@ -37,10 +37,10 @@ struct memory_layout {
   std::int64_t end = 0;                                  // bytes of the arena that the buffers need
 };
 
-/// Whether every buffer begins at a multiple of `alignment` bytes, itself a multiple of 16, and, in the buffer of a
-/// value whose rows are a multiple of 16 bytes long, every instance begins at a multiple of 16 bytes, so that CUDA
-/// kernels can access these rows 16 bytes at a time. Views, which have no buffers, are not checked. `where`: the
-/// buffers of `p`.
+/// Whether every buffer begins at a multiple of `alignment` bytes and, in the buffer of a value whose rows are a
+/// multiple of 16 bytes long, every instance begins at a multiple of 16 bytes, so that CUDA kernels can access these
+/// rows 16 bytes at a time. Views, which have no buffers, are not checked. `where`: the buffers of `p`. `alignment`: a
+/// multiple of 16.
 constexpr bool has_aligned_buffers(program const& p, memory_layout const& where, std::int64_t alignment) {
   for (int v = 0; v < where.buffers.size(); ++v) {
     auto const& b = where.buffers[v];

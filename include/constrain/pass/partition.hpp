@@ -100,7 +100,7 @@ private:
       if (layouts_.reads_in_full(n, k)) plan_gather(n.inputs[k].value, i);
     }
     out_.program.fail(layouts_.check_elements(n));
-    // The host reads the loss after the step; the node of the clip coefficient, after all contributions, stands for it.
+    // The host reads the loss after a step. The clip coefficient's node, after all contributions, counts as this read.
     if (n.outputs.contains(clip_coefficient_)) sums_.use_loss(i);
     for (int j = 0; j < n.outputs.size(); ++j) plan_output(n, j, i);
   }
@@ -333,8 +333,8 @@ constexpr program partitioning::run() {
 
 } // namespace detail
 
-/// If `parallelism.distributed`, applies `use_divided_forms` (tensor parallelism), then data parallelism, unless all
-/// ranks train on the same data. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
+/// If `parallelism.distributed`, applies `use_divided_forms` (tensor parallelism), then, unless all ranks train on the
+/// same data, data parallelism. With ddp, each gradient is all-reduced before a node reads it (Li et al. 2020). With
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
 /// and a gradient is reduce-scattered after its last contribution in a loop body (stage 1: in the step). Element-wise
 /// updates work on shards. A step all-reduces the loss. Sums are in rank order, except on CUDA with reduce::fast.

@@ -15,7 +15,7 @@ struct deferred_sum {
   int line = 0, called_from = 0;
 };
 
-/// Lets calls leave their sums over rows in parts, and appends the calls that sum these parts later: the deferred sums.
+/// Lets calls leave their sums over rows in parts, and later appends the calls that sum these parts: the deferred sums.
 class deferred_sums {
 public:
   constexpr explicit deferred_sums(program const& p) : p_(p) {}
