@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each step uses the next
 /// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). If the last samples
-/// of an epoch do not fill a batch, samples of the next epoch fill it with `tail::carry`, and padding with `tail::pad`;
-/// with `tail::drop`, these last samples are skipped.
+/// of an epoch do not fill a batch: with `tail::carry`, samples of the next epoch fill it; with `tail::pad`, padding
+/// fills it; with `tail::drop`, these last samples are skipped.
 class batch_source {
 public:
   /// `seed`: of the random order. `start`: position of the first batch. `sequences`: sequences in one step on one rank.
