@@ -15,8 +15,8 @@ struct training_state {
   std::uint64_t seed = 0;    // of the initial weights, the order of samples, dropout and stochastic rounding
   optimizer_steps steps = 0; // optimizer steps done, including skipped steps
   std::int64_t skipped = 0;  // steps skipped because the gradient norm was not finite
-  std::uint64_t corpus = 0;  // hash of the corpus or examples of the most recent batch; 0: none
-  data::position position;   // position in this corpus or these examples after this batch
+  std::uint64_t corpus = 0;  // hash of the corpus or examples that a step read last; 0: none
+  data::position position;   // position in this corpus or these examples after the batch of that step
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
   std::int64_t missed_evaluation = 0; // step after which a signal prevented an evaluation that was due; 0: none

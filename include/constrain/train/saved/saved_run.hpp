@@ -66,8 +66,8 @@ void save_run(std::string const& directory, save_options const& options, paramet
 /// the first byte is copied; through `ranks`, all ranks agree that all checks passed and that they read the same run.
 /// Throws `error` if the directory is missing or damaged, if its format version, configuration or tensors differ from
 /// the expected ones, if its config.json contradicts the model's configuration, or if its training state or a setting
-/// is out of range. Does not compare configurations if the run has no config.json or the model has no configuration,
-/// nor the keys in `weight_format::limits`. `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this
+/// is out of range. Does not compare config.json if the run has none or the model has no configuration, and never
+/// compares the keys in `weight_format::limits`. `list`, `format`, `c`, `memory`, `group`: as in `save_run`. Call this
 /// function within `agreement::run`.
 [[gnu::cold]] training_state load_run(std::string const& directory, parameter_list const& list,
                                       weight_format const& format, saved_configuration const& c, arena& memory,
