@@ -116,7 +116,7 @@ struct optimizer {
                  "update(ct::update_rule&)`");
   CONSTRAIN_RULE(optimizer_state_fields, (optimizer const& o), o.state_fits,
                  "optimizer: `template <class real> struct state` has more than four fields, or a field whose type is "
-                 "not `real`; keep at most four numbers per weight, all as `real`, also counts");
+                 "not `real`; keep at most four numbers per weight, all of type `real`, counts too");
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
                  "optimizer: the type, or the one that it wraps, has no `template <class real> static real update(real "
                  "weight, real gradient, state<real>&, hyper const&, ct::optimizer_step)`; write one, which takes the "
