@@ -40,6 +40,18 @@ struct of_nine : opaque { // its gradient rule calls an op with more inputs than
     b.emit<opaque>({g, g, g, g, g, g, g, g, g}, {0});
   }
 };
+struct of_ten_outputs : opaque {
+  static constexpr inferred infer(operand_types const& in) {
+    auto result = opaque::infer(in);
+    for (int j = 1; j < 10; ++j) result = result.and_also(in[0].type, in[0].shape);
+    return result;
+  }
+};
+struct of_ten_targets : opaque { // its gradient rule names more outputs than a node holds
+  static constexpr void gradient(backward& b) {
+    b.emit<opaque>({b.gradient()}, {0, -1, -1, -1, -1, -1, -1, -1, -1, -1});
+  }
+};
 struct unequal : opaque { // its gradient rule calls an op that refuses the inputs
   static constexpr void gradient(backward& b) { b.emit<op::add>({b.gradient(), emit<last_of>({b.gradient()})}, {0}); }
 };
@@ -94,6 +106,8 @@ static_assert(refused<calling<branching>> == diagnosis_with<refusals::gradient_i
 static_assert(refused<calling<in_terms<16>>>.ok());
 static_assert(refused<calling<in_terms<17>>> == diagnosis_with<refusals::too_many_gradient_terms>(7, 0, 16, 17));
 static_assert(refused<calling<of_nine>> == diagnosis{why::too_many_operands, 7, 0, 8, 9});
+static_assert(refused<calling<of_ten_outputs>> == diagnosis{why::too_many_operands, 7, 0, 9, 10});
+static_assert(refused<calling<of_ten_targets>> == diagnosis{why::too_many_operands, 7, 0, 9, 10});
 static_assert(refused<joined<0>>.ok());
 static_assert(refused<joined<1>> == diagnosis_with<refusals::output_without_a_gradient>(7, 0, 0, 1));
 static_assert(refused<calling<unequal>> == diagnosis_with<op::widths_differ>(7, 0, 4, 1));

@@ -68,6 +68,16 @@ struct noise {
   }
 };
 constexpr auto noisy = update<noise>(before);
+
+// An update in place has at most as many outputs as a node.
+struct ten_outputs : noise {
+  static constexpr void update(update_rule& u) {
+    auto const p = u.parameter();
+    u.update_in_place<add_noise>({u.gradient(), u.scale()}, {p, p, p, p, p, p, p, p, p, p});
+  }
+};
+static_assert(update<ten_outputs>(before).failure.reason == why::too_many_operands);
+
 constexpr bool keys_are_consecutive = [] {
   int key = before.random_keys;
   for (auto const& n : noisy.nodes)

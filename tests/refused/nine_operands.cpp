@@ -1,4 +1,4 @@
-// refused: an operation has more inputs than a node can hold (8); split the operation
+// refused: an operation has more inputs or outputs than a node can hold (8 and 9); split the operation
 // diagnosis: too_many_operands, line, 0, 8, 9
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

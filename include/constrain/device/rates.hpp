@@ -13,7 +13,7 @@ struct device_rates {
   double gemm_fp16 = 0;  // FLOP/s of GEMMs in fp16
   double operations = 0; // FLOP/s of all other ops
   double bytes = 0;      // bytes per second between memory and processor
-  double launch = 0;     // seconds of overhead per launch; 0: none
+  double launch = 0;     // seconds of overhead per call; 0: none
   double attention = 0;  // FLOP/s of flash attention in bf16 and fp16; 0: `operations` applies
 };
 

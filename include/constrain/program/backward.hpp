@@ -59,8 +59,8 @@ public:
   /// gradients either. The call is appended even if no input in `targets` needs its gradient. If the gradient of input
   /// `targets[j]` is an accumulating buffer (of a parameter, or of a value from outside a loop) with the type of output
   /// j, no earlier output is this buffer, and the op can accumulate into output j, the kernel accumulates directly into
-  /// the buffer. Refused: more inputs than a node can have, inputs that the shape rule of `op` refuses, and what `add`
-  /// refuses.
+  /// the buffer. Refused: more inputs or outputs than a node can have, inputs that the shape rule of `op` refuses, and
+  /// what `add` refuses.
   template <class op>
   constexpr void emit(std::initializer_list<value> inputs, std::initializer_list<int> targets,
                       options_of<op> const& options = {}) {
@@ -94,9 +94,7 @@ private:
     n.random_key = forward_.random_key;
     operand_types types;
     for (auto const& input : inputs) {
-      if (!n.inputs.push_back(input.where()))
-        out_.program.fail(
-            {why::too_many_operands, n.line, forward_.called_from, node::maximum_inputs, node::maximum_inputs + 1});
+      out_.add_input(n, input.where());
       types.push_back(out_.type_of(input.where()));
     }
     int j = 0;
@@ -104,7 +102,7 @@ private:
       bool const direct = target >= 0 && needs_[target] && buffer_[target] && (info.accumulating >> j & 1) != 0 &&
                           !n.outputs.contains(buffer_[target]) &&
                           has_type(buffer_[target], info.infer(types, options), j);
-      n.outputs.push_back(direct ? buffer_[target] : ref{});
+      out_.add_output(n, direct ? buffer_[target] : ref{});
       if (direct) *is_written_[target] = true;
       ++j;
     }

@@ -160,13 +160,18 @@ struct builder {
     n.attributes = options;
     n.line = line;
     for (auto const& input : inputs) add_input(n, input);
-    for (auto const& output : outputs) n.outputs.push_back(output);
+    for (auto const& output : outputs) add_output(n, output);
     return append(info, n);
   }
   /// Adds `r` to the inputs of `n`. Refused: more inputs than a node can have.
   constexpr void add_input(node& n, ref r) {
     if (!n.inputs.push_back(r))
       program.fail({why::too_many_operands, n.line, called_from, node::maximum_inputs, node::maximum_inputs + 1});
+  }
+  /// Adds `r` to the outputs of `n`. Refused: more outputs than a node can have.
+  constexpr void add_output(node& n, ref r) {
+    if (!n.outputs.push_back(r))
+      program.fail({why::too_many_operands, n.line, called_from, node::maximum_outputs, node::maximum_outputs + 1});
   }
 };
 

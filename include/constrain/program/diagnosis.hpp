@@ -20,7 +20,7 @@ enum class why {
   values_of_two_programs,     // a call has inputs from two programs, or a repeat returns a value of another program
   role_is_not_for_parameters, // ct::parameter is given a role that no parameter can have
   parameter_named_twice,      // two parameters have the same name
-  too_many_operands,          // a call has more inputs than a node can have
+  too_many_operands,          // a call has more inputs or outputs than a node can have
   read_before_written,        // a node reads a value that is not written yet
   overwritten_before_read,    // a node reads a value after its bytes are overwritten
   loops_do_not_nest,          // a loop has no end, or an end has no loop

@@ -60,10 +60,11 @@ struct inferred {
   constexpr diagnosis at(int line, int called_from) const {
     return {reason, line, called_from, expected, got, refusal};
   }
-  /// This result with one more output.
+  /// This result with one more output. Refused: more outputs than a node can have.
   constexpr inferred and_also(dtype type, shape s) const {
     auto result = *this;
-    result.outputs.push_back({type, s});
+    if (!result.outputs.push_back({type, s}))
+      return failure(why::too_many_operands, node::maximum_outputs, node::maximum_outputs + 1);
     return result;
   }
 };

@@ -42,7 +42,7 @@ template <diagnosis d> struct refusal<why::parameter_named_twice, d> {
                         "of a scope, and each parameter of a layer, a different name");
 };
 template <diagnosis d> struct refusal<why::too_many_operands, d> {
-  static_assert(d.ok(), "an operation has more inputs than a node can hold (8); split the operation");
+  static_assert(d.ok(), "an operation has more inputs or outputs than a node can hold (8 and 9); split the operation");
 };
 template <diagnosis d> struct refusal<why::read_before_written, d> {
   static_assert(d.ok(), "a value is read before it is written; if your op or pass adds nodes, let an earlier node "

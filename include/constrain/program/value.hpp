@@ -61,9 +61,7 @@ constexpr node emit_node(op_info const& info, std::initializer_list<value> input
   if (!owner.program.failure.ok()) return n;
   for (auto const& input : inputs) {
     if (&input.owner() != &owner) owner.program.fail({why::values_of_two_programs, line, owner.called_from, 0, 0});
-    if (!n.inputs.push_back(input.where()))
-      owner.program.fail(
-          {why::too_many_operands, line, owner.called_from, node::maximum_inputs, node::maximum_inputs + 1});
+    owner.add_input(n, input.where());
     if (owner.program.failure.ok()) owner.check_reach(input.where(), line);
   }
   return owner.append(info, n);

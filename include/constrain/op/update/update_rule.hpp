@@ -234,7 +234,7 @@ public:
     n.attributes = pack(options);
     n.line = info().line;
     for (auto const& input : inputs) out_.add_input(n, input.where());
-    for (auto const& output : outputs) n.outputs.push_back(output.where());
+    for (auto const& output : outputs) out_.add_output(n, output.where());
     out_.append(info_of<op>, n);
   }
 
