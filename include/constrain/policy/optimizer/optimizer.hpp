@@ -51,8 +51,8 @@ template <class optimizer> constexpr bool steps_fit() {
   else return true;
 }
 
-/// Whether the library's wrappers in `optimizer` are in the order of `nesting_level`, each at most once. Other
-/// optimizers may be between them.
+/// Whether the library's wrappers in `optimizer`, except `in_backward`, are in the order of `nesting_level`, each at most
+/// once. Other optimizers may be between them.
 template <class optimizer> constexpr bool nests() {
   return holds_throughout<optimizer>([]<class outer>(std::type_identity<outer>) {
     return holds_inside<outer>([]<class inner>(std::type_identity<inner>) { return may_be_inside<inner, outer>(); });
@@ -66,11 +66,11 @@ namespace slot_of {
 /// The slot of the optimizer; is_slot.hpp explains the members of a slot. Every type with a member type `hyper` is a
 /// policy of this slot, unless it is a policy of another slot.
 struct optimizer {
-  bool has_state = true;    // false: the optimizer, or one inside it, has no rule and lacks a `state` template
+  bool has_state = true;    // false: the optimizer, or one inside it, has neither an update rule nor `state`
   bool has_update = true;   // false: the optimizer, or one inside it, has `state` but lacks an `update` to call
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
-  bool nests = true;        // false: one of the library's wrappers is given twice or in the wrong order
+  bool nests = true;        // false: a wrapper of the library, not in_backward, is given twice or in the wrong order
   bool steps_fit = true;    // false: the optimizer, or one inside it, has a wrong number of Newton-Schulz steps
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps an optimizer that updates in the backward pass
@@ -116,7 +116,7 @@ struct optimizer {
                  "update(ct::update_rule&)`");
   CONSTRAIN_RULE(optimizer_state_fields, (optimizer const& o), o.state_fits,
                  "optimizer: `template <class real> struct state` has more than four fields, or a field whose type is "
-                 "not `real`; keep at most four numbers per weight, all of type `real`, counts too");
+                 "not `real`; keep at most four values per weight, all of type `real`, including counters");
   CONSTRAIN_RULE(optimizer_update, (optimizer const& o), o.has_update,
                  "optimizer: the type, or the one that it wraps, has no `template <class real> static real update(real "
                  "weight, real gradient, state<real>&, hyper const&, ct::optimizer_step)`; write one, which takes the "
