@@ -83,7 +83,7 @@ public:
   }
 
 private:
-  /// Draw number `n` from `logits_`.
+  /// The token of draw `n`, sampled from `logits_`.
   std::int32_t draw(std::int64_t n);
   /// Throws `error` unless every logit is finite or -infinity (never sampled) and at least one is finite.
   void check(std::int64_t n) const;

@@ -51,8 +51,8 @@ template <class optimizer> constexpr bool steps_fit() {
   else return true;
 }
 
-/// Whether the library's wrappers in `optimizer`, except `in_backward`, are in the order of `nesting_level`, each at most
-/// once. Other optimizers may be between them.
+/// Whether the library's wrappers in `optimizer`, except `in_backward`, are in the order of `nesting_level`, each at
+/// most once. Other optimizers may be between them.
 template <class optimizer> constexpr bool nests() {
   return holds_throughout<optimizer>([]<class outer>(std::type_identity<outer>) {
     return holds_inside<outer>([]<class inner>(std::type_identity<inner>) { return may_be_inside<inner, outer>(); });
