@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// y = finish(i, dropout(x[i], probability)) for every element i of x [samples, ...], where finish gets the rounded
+/// y[i] = finish(i, dropout(x[i], probability)) for every element i of x [samples, ...], where finish gets the rounded
 /// result. Several threads call `finish`. `probability`: the probability with which an element becomes 0, in [0, 1).
 /// The four random words of a draw are for four consecutive elements of one sample; the last draw of a sample may cover
 /// fewer.
