@@ -5,6 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+CT_CALLS_MARKED_FUNCTIONS_BEGIN
+
 /// y for one element x.
 template <class functor> struct forward_of {
   template <class real> CT_HOST_DEVICE real operator()(real x) const { return functor::forward(x); }
@@ -29,6 +31,8 @@ template <class functor> struct gradient_of {
     return functor::gradient(x, y, dy);
   }
 };
+
+CT_CALLS_MARKED_FUNCTIONS_END
 
 // The inputs are dy, then x and y, each only if the derivative uses it.
 template <class functor, class device> struct kernel<op::elementwise_gradient<functor>, device> {

@@ -50,6 +50,8 @@ template <class optimizer> constexpr dtype state_type(dtype weights) {
   else return weights;
 }
 
+CT_CALLS_MARKED_FUNCTIONS_BEGIN
+
 /// Updates one weight and the fields of its state, and rounds the fields to their stored type. `hyper`: the result of
 /// the optimizer's `prepare`. `gradient` is already multiplied by the scale (see `update`).
 template <class optimizer, class real, class prepared, class... fields>
@@ -70,6 +72,8 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
     ((field = static_cast<fields>(new_state.field[i++])), ...);
   }
 }
+
+CT_CALLS_MARKED_FUNCTIONS_END
 
 /// Options of `update`.
 struct update_options {

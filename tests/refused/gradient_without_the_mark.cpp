@@ -1,0 +1,17 @@
+// refused: calling a __host__ function
+// not for: gnu clang
+#include <constrain/constrain.hpp>
+namespace ct = constrain;
+
+struct halved {
+  static constexpr char const* name = "halved";
+  template <class real> CT_HOST_DEVICE static real forward(real x) { return x / 2; }
+#ifdef CORRECT
+  template <class real> CT_HOST_DEVICE
+#else
+  template <class real>
+#endif
+  static real gradient(real, real, real dy) { return dy / 2; }
+};
+
+__global__ void apply(float* dy) { *dy = ct::gradient_of<halved>{}(*dy); }
