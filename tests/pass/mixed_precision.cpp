@@ -65,6 +65,22 @@ static_assert(calls(of_vectors, &info_of<op::cast>) == 4 + 2);
 constexpr program trained_vectors = update<optimizer::adamw>(differentiate(of_vectors));
 static_assert(trained_vectors.values[gradient_of(trained_vectors, "weight")].type == dtype::f32);
 
+// In fp32, an fp32 term of the loss, which is fp64, is cast, and nothing else. Other programs do not change.
+struct with_a_term {
+  constexpr value operator()(value logits, value labels) const {
+    auto const term = emit<op::mean>({reshape(logits * logits, shape(30))}, {.dimension = 0});
+    return term + cross_entropy(logits, labels);
+  }
+};
+using term_task = task<chain<2>{}, with_a_term, micro_batch{.sequences = 2, .tokens = 3}>;
+constexpr slot_of::precision in_fp32{};
+constexpr program term_built = built<term_task>();
+constexpr program term_cast = constrain::mixed_precision(term_built, in_fp32, true);
+static_assert(calls(term_cast, &info_of<op::cast>) == 1 && term_cast.nodes.size() == term_built.nodes.size() + 1);
+static_assert(term_cast.values[term_cast.result("loss").value].type == dtype::f64);
+static_assert(needs_casts(term_built, in_fp32) && !needs_casts(term_cast, in_fp32) && !needs_casts(model, in_fp32));
+static_assert(!needs_casts(built<term_task>(dtype::f64), {.master = dtype::f64, .compute = dtype::f64}));
+
 /// The types of the operands of every GEMM.
 bool has_equal_operands(program const& p) {
   for (auto const& n : p.nodes)
@@ -76,7 +92,7 @@ bool has_equal_operands(program const& p) {
 } // namespace
 
 TEST_CASE("mixed precision: every type is one that the ops accept") {
-  for (auto const& p : {matrices, with_biases, stored_narrow, trained, twice, of_vectors, trained_vectors}) {
+  for (auto const& p : {matrices, with_biases, stored_narrow, trained, twice, of_vectors, trained_vectors, term_cast}) {
     CHECK(verify(p).ok());
     CHECK(has_equal_operands(p));
   }

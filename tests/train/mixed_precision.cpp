@@ -1,4 +1,5 @@
 #include "check_gradients.hpp"
+#include "first_gradient.hpp"
 
 #include <cmath>
 #include <memory>
@@ -77,6 +78,26 @@ template <class trainer> std::pair<std::vector<double>, std::vector<double>> tra
 
 ct::run_options const run{.seed = 3, .clip_norm = 1, .dropout = 0.2};
 
+/// Cross-entropy, which is fp64, and a term in the type of the logits: added or, in `multiplied`, multiplied.
+template <bool multiplied> struct with_a_term {
+  constexpr ct::value operator()(ct::value logits, ct::value labels) const {
+    auto const term = ct::emit<ct::op::mean>({ct::reshape(logits * logits, ct::shape(16))}, {.dimension = 0});
+    auto const loss = ct::cross_entropy(logits, labels);
+    return multiplied ? loss * term : term + loss;
+  }
+};
+struct classifier {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 4, .width = 4, .stddev = 1}), 4);
+  }
+};
+template <bool multiplied>
+using with_a_term_task = ct::task<classifier{}, with_a_term<multiplied>, ct::micro_batch{.sequences = 1, .tokens = 4}>;
+
+template <bool multiplied, class precision> std::vector<double> gradient_with_a_term() {
+  return ct::test::first_gradient<with_a_term_task<multiplied>, precision, ct::accumulate<2>>("token.weight");
+}
+
 } // namespace
 
 TEST_CASE_TEMPLATE("mixed precision: planned bytes are the bytes that are touched, checked mode finds nothing",
@@ -119,6 +140,15 @@ TEST_CASE_TEMPLATE("mixed precision: gradients and logits are fp32's within the 
     if (p.name.find("qkv") != std::string_view::npos) continue;
     CHECK(distance(narrow_gradient, wide_gradient) <= 2 * bound<precision>); // through 5 layers, forward and back
   }
+}
+
+TEST_CASE("fp32: a loss, which is fp64, and an fp32 term of it are promoted") {
+  auto const close = [](std::vector<double> const& a, std::vector<double> const& b) {
+    for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) <= 1e-5 * (std::abs(b[i]) + 0.01));
+  };
+  using ct::precision::fp32, ct::precision::fp64;
+  close(gradient_with_a_term<false, fp32>(), gradient_with_a_term<false, fp64>());
+  close(gradient_with_a_term<true, fp32>(), gradient_with_a_term<true, fp64>());
 }
 
 TEST_CASE_TEMPLATE("mixed precision: accumulation equals one large batch within the type's precision", precision, bf16,

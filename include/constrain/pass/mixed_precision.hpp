@@ -25,9 +25,25 @@ constexpr bool is_linear_bias(program const& p, int v) {
   return is_read;
 }
 
-/// Whether `mixed_precision` changes the program `p`.
+namespace detail {
+
+/// Whether the node `n` of `p` calls an op that promotes types with inputs of different types.
+constexpr bool mixes_types(program const& p, node const& n) {
+  if (n.kind != node_kind::call || !n.op->promotes_types) return false;
+  for (auto const& input : n.inputs)
+    if (p.values[input.value].type != p.values[n.inputs[0].value].type) return true;
+  return false;
+}
+
+} // namespace detail
+
+/// Whether `mixed_precision` changes the program `p`. In fp32, it changes, for example, a program that adds an fp32 term
+/// to the loss, which is fp64.
 constexpr bool needs_casts(program const& p, slot_of::precision const& precision) {
-  return p.failure.ok() && p.values[p.result("logits").value].type != precision.compute;
+  if (!p.failure.ok()) return false;
+  bool needs = p.values[p.result("logits").value].type != precision.compute;
+  for (auto const& n : p.nodes) needs = needs || detail::mixes_types(p, n);
+  return needs;
 }
 
 namespace detail {
@@ -61,8 +77,8 @@ constexpr void cast_gemm_operands(builder& out, node& n, dtype compute) {
 /// linear layers (`is_linear_bias`). Without `precision.masters`, there is no copy: these parameters are stored in the
 /// compute type. Floating-point inputs get the compute type, too, and so do all operands of a GEMM if any has it. The
 /// types of all activations follow from the ops' shape rules. Floating-point labels keep their type, so that ops that
-/// promote types compute a loss in fp32. Refused: a repeat whose body, after the casts, returns a type other than the
-/// type of its argument.
+/// promote types compute a loss in fp32. In fp32, no parameter gets a copy: only the inputs of ops that promote types
+/// can need a cast. Refused: a repeat whose body, after the casts, returns a type other than the type of its argument.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool casts_biases = false) {
   auto const compute = precision.compute;
   if (!needs_casts(p, precision)) return p;
@@ -75,7 +91,7 @@ constexpr program mixed_precision(program const& p, slot_of::precision const& pr
   ref copy_of[program::maximum_values]{};
   for (int v = 0; v < p.values.size(); ++v) {
     bool const is_cast_bias = casts_biases && is_linear_bias(p, v);
-    if (!has_compute_copy(p.values[v]) && !is_cast_bias) continue;
+    if ((!has_compute_copy(p.values[v]) && !is_cast_bias) || p.values[v].type == compute) continue;
     if (!precision.masters) {
       program.values[v].type = compute;
       continue;

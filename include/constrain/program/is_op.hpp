@@ -47,8 +47,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///                                                       // of a collective, or of an op that works only on shards
 ///     static constexpr bool exchanges = true;           // the kernel exchanges data between ranks
 ///     static constexpr bool same_data = true;           // the ranks that exchange data train on the same batches
-///     static constexpr bool promotes_types = true;      // in mixed precision, inputs of several floating-point types
-///                                                       // are cast to the widest (torch.result_type)
+///     static constexpr bool promotes_types = true;      // inputs of several floating-point types are cast to the
+///                                                       // widest (torch.result_type)
 ///     static constexpr bool any_gradient_type = true;   // the gradient rule accepts gradients of any type; for other
 ///                                                       // ops, a gradient is first cast to the type of output 0
 ///     static constexpr bool guarded = true;             // writes nothing if `update_rule::scale` is 0
