@@ -19,12 +19,13 @@ struct named_validation {
 };
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
-/// all earlier ones. An `interval` is a number of steps or a part of the whole run (train/interval.hpp). A call that
-/// takes no step, for example because the run is already complete, does not change summary.json and report.html, and
-/// neither evaluates nor saves, unless it makes up for an evaluation that a signal prevented. `fit` throws `error` for
-/// a field that is not valid or needs a field that is not set, for a path with a NUL byte, and if a save would replace
-/// or remove another output: neither `.best` nor `.records` may be, or be inside, a directory that a save to
-/// `.directory` replaces or removes, and neither `.directory` nor `.records` may be, or be inside, `.best`.
+/// all earlier ones of the same data. An `interval` is a number of steps or a part of the whole run
+/// (train/interval.hpp). A call that takes no step, for example because the run is already complete, does not change
+/// summary.json and report.html, and neither evaluates nor saves, unless it makes up for an evaluation that a signal
+/// prevented. `fit` throws `error` for a field that is not valid or needs a field that is not set, for a path with a
+/// NUL byte, and if a save would replace or remove another output: neither `.best` nor `.records` may be, or be inside,
+/// a directory that a save to `.directory` replaces or removes, and neither `.directory` nor `.records` may be, or be
+/// inside, `.best`.
 struct fit_options {
   optimizer_steps steps = -1; // steps of the whole run, at least 0; -1: no limit if `.epochs` is set, else 100
   std::int64_t epochs = 0;    // epochs of the whole run, at least 0; 0: no limit. If `.steps` is set too, the limit

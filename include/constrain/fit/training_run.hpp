@@ -48,6 +48,7 @@ public:
       check();
       if (is_rank_0_) prepare_outputs();
     });
+    if (options_.validation != nullptr) t_.begin_validation(validation_.fingerprint());
     interruption const signal;
     signal_ = &signal;
     if (start() && misses_evaluation()) make_up_for_evaluation();
@@ -74,8 +75,9 @@ private:
     if (by_epochs)
       steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_, "fit"));
     is_done_ = first_step_ >= steps_;
-    bool const same_data = t_.state().corpus == samples_.fingerprint();
-    if (!is_done_ && same_data && has_lost_patience()) end_run(stop_reason::no_improvement);
+    bool const is_same_data =
+        t_.state().corpus == samples_.fingerprint() && !has_other_validation(t_.state(), validation_.fingerprint());
+    if (!is_done_ && is_same_data && has_lost_patience()) end_run(stop_reason::no_improvement);
     if (!is_done_) t_.batches(samples_, options_.tail, "fit"); // throws if there is no batch
   }
 
@@ -299,14 +301,10 @@ private:
   void call(fit_callbacks::function f) {
     if (f == nullptr) return;
     context_.step = t_.steps();
-    context_.epoch = t_.state().corpus == data_.fingerprint() ? epochs_read() : 0;
+    auto const read = t_.state().corpus == samples_.fingerprint() ? t_.state().position : data::position{};
+    context_.epoch =
+        static_cast<double>(read.epoch) + static_cast<double>(read.sample) / static_cast<double>(samples_.size());
     f(callbacks_.object, context_);
-  }
-  /// The epochs of the data read so far, with the fraction of the current one.
-  double epochs_read() const {
-    auto const position = t_.state().position;
-    return static_cast<double>(position.epoch) +
-           static_cast<double>(position.sample) / static_cast<double>(samples_.size());
   }
 
   /// Ends the run before the next step. The first reason is kept, but `interrupted` replaces any other: a signal tells

@@ -20,10 +20,19 @@ struct training_state {
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
   std::int64_t missed_evaluation = 0; // step after which a signal prevented an evaluation that was due; 0: none
+  std::uint64_t validation = 0;       // hash of the validation data of these three values; 0: none or unknown
   double learning_rate_factor = 1;    // product of all `scale_learning_rate` factors
 };
 
 namespace detail {
+
+/// Whether the validation losses in `s` are of other data than those with the hash `validation`.
+inline bool has_other_validation(training_state const& s, std::uint64_t validation) {
+  return s.validation != 0 && s.validation != validation;
+}
+
+/// `trainer::begin_validation` for the state `s`.
+void begin_validation(training_state& s, std::uint64_t validation);
 
 /// `previous` * `factor`, for `scale_learning_rate`; at least the smallest normal double, so that the product never
 /// becomes 0. Throws `error` unless the factor is finite and above 0, and the product is at most 1e9.

@@ -19,6 +19,14 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   return product < std::numeric_limits<double>::min() ? std::numeric_limits<double>::min() : product;
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE void begin_validation(training_state& s, std::uint64_t validation) {
+  if (has_other_validation(s, validation)) {
+    s.best_validation_loss = training_state().best_validation_loss;
+    s.evaluations_since_best = s.missed_evaluation = 0;
+  }
+  s.validation = validation;
+}
+
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_state(std::string const& directory, std::string const& field,
                                                            std::string const& value) {
   throw error({"the saved run '", directory, "' has an invalid state: its ", field, " is ", value,

@@ -26,7 +26,7 @@ ct::data::corpus text() {
   return ct::data::corpus::from_bytes(bytes);
 }
 
-/// Saves `t` with some members of state.json changed, checksums and all.
+/// Saves `t` with some members of state.json changed or, with an empty value, removed, checksums and all.
 void save_with(trainer const& t, std::string const& directory,
                std::vector<std::pair<std::string, std::string>> const& changes) {
   t.save(directory);
@@ -35,8 +35,10 @@ void save_with(trainer const& t, std::string const& directory,
   for (auto const& name : names) contents.push_back(ct::test::read_file(directory + "/" + name));
   for (auto const& [member, value] : changes) {
     auto& json = contents.back();
-    auto const begin = json.find(':', json.find("\"" + member + "\"")) + 1;
-    json.replace(begin, json.find_first_of(",}\n", begin) - begin, " " + value);
+    auto const name = json.find("\"" + member + "\""), begin = json.find(':', name) + 1;
+    auto const end = json.find_first_of(",}\n", begin);
+    if (value.empty()) json.erase(name, end + 1 - name);
+    else json.replace(begin, end - begin, " " + value);
   }
   ct::io::directory_writer writer(directory);
   for (std::size_t i = 0; i < names.size(); ++i) writer.write(names[i], std::string_view(contents[i]));
@@ -116,6 +118,22 @@ TEST_CASE("a validation loss that is not finite is not the lowest, and the state
   loaded.load(directory / "run");
   CHECK(loaded.state().best_validation_loss == 2);
   CHECK(loaded.state().evaluations_since_best == 1);
+}
+
+TEST_CASE("a run saved without the hash of its validation data takes the next data for these") {
+  ct::test::temporary_directory const directory;
+  trainer t, loaded;
+  t.begin_validation(7), t.note_validation(2), t.note_validation(3);
+  save_with(t, directory / "run", {{"validation", ""}});
+  loaded.load(directory / "run");
+  for (std::uint64_t const validation : {9, 9, 7}) {
+    loaded.begin_validation(validation);
+    CHECK(loaded.state().validation == validation);
+    CHECK(loaded.state().evaluations_since_best == (validation == 9 ? 1 : 0));
+    CHECK((loaded.state().best_validation_loss == 2) == (validation == 9));
+  }
+  t.save(directory / "run"), loaded.load(directory / "run");
+  CHECK(loaded.state().validation == 7);
 }
 
 TEST_CASE("a place beyond the corpus is told before the first step") {

@@ -110,7 +110,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   json.member("corpus", s.corpus).member("epoch", s.position.epoch).member("sample", s.position.sample);
   json.member("best_validation_loss", s.best_validation_loss)
       .member("evaluations_since_best", s.evaluations_since_best)
-      .member("missed_evaluation", s.missed_evaluation);
+      .member("missed_evaluation", s.missed_evaluation)
+      .member("validation", s.validation);
   json.member("learning_rate_factor", s.learning_rate_factor);
   json.end();
 
@@ -185,8 +186,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   s.position = {json["epoch"].int64(), json["sample"].int64()};
   s.best_validation_loss = json["best_validation_loss"].real<double>();
   s.evaluations_since_best = json["evaluations_since_best"].int64();
-  // Runs saved before this field was added lack it.
+  // Runs saved before these fields were added lack them.
   if (auto const missed = json.value("missed_evaluation")) s.missed_evaluation = missed->int64();
+  if (auto const validation = json.value("validation")) s.validation = validation->uint64();
   s.learning_rate_factor = json["learning_rate_factor"].real();
   detail::check_state(directory, s);
 
