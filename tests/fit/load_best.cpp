@@ -70,6 +70,33 @@ TEST_CASE("load_best: a run without an evaluation does not load the best weights
   CHECK(values_of(t) == values_of(same));
 }
 
+TEST_CASE("load_best: what this run did not save at its lowest loss is refused, and nothing is loaded") {
+  temporary_directory const directory;
+  auto const text = corpus(37), validation = corpus(91);
+  using trainer = trainer_with<>;
+  auto options = overfitting(directory / "other", validation);
+  trainer other({.learning_rate = 0.1f}, {.seed = 1});
+  ct::fit(other, text, options);
+  trainer t({.learning_rate = 0.1f}, {.seed = 2}), resumed({.learning_rate = 0.1f});
+  options.best = directory / "own";
+  ct::fit(t, text, {.steps = 12, .validation = &validation, .evaluate_every = 1, .log = nullptr, .best = options.best});
+  REQUIRE(t.state().evaluations_since_best > 0);
+  auto const last = values_of(t);
+  t.save(directory / "run"), t.save(directory / "not best");
+  for (auto const* const name : {"other", "none", "not best"}) {
+    options.best = directory / name;
+    auto const said = sentence([&] { ct::fit(t, text, options); });
+    CHECK(said == "fit: .load_best loads the weights that the run had when its validation loss was lowest (" +
+                      ct::detail::number_text(t.state().best_validation_loss) + "), but .best '" + options.best +
+                      "' does not hold them; give the .best of the call that reached this loss, or omit .load_best");
+    CHECK(values_of(t) == last);
+  }
+  options.best = directory / "own", options.steps = 13; // a resumed run loads what it saved before
+  resumed.load(directory / "run");
+  ct::fit(resumed, text, options);
+  CHECK(resumed.evaluate(validation).loss == t.state().best_validation_loss);
+}
+
 TEST_CASE("patience: a run that has lost it ends at once when it is resumed, unless there is more") {
   temporary_directory const directory;
   auto const text = corpus(37), validation = corpus(91);

@@ -30,10 +30,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// Throws `error` for options that are out of range, contradict one another or need an option that is not set, for data
 /// that does not fit the trainer, for `.epochs` without a step (if `tail::drop` drops every sample with a valid label),
-/// for files that cannot be written, and for data, training states or options (except `.log`, `.log_every` and
-/// `.records`) that differ between ranks. Also throws the errors of `trainer::batches` and of its range, `step`,
-/// `evaluate`, `load_pretrained` and `load_tensors` (`.load_best`) and `scale_learning_rate` (`.plateau`), and
-/// callbacks' exceptions. If only some ranks throw, the job is aborted.
+/// for files that cannot be written, for a `.best` without the best weights of this run (`.load_best`), and for data,
+/// training states or options (except `.log`, `.log_every` and `.records`) that differ between ranks. Also throws the
+/// errors of `trainer::batches` and of its range, `step`, `evaluate`, `load_pretrained` and `load_tensors`
+/// (`.load_best`) and `scale_learning_rate` (`.plateau`), and callbacks' exceptions. If only some ranks throw, the job
+/// is aborted.
 template <class trainer, class callback = no_callback, data::is_dataset dataset>
 fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& callback_object = {}) {
   using callback_type = std::remove_reference_t<callback>;

@@ -49,6 +49,10 @@ void check_max_shard_size(std::string_view owner, bytes max_shard_size);
 /// A hash of the checksums of all files of a saved run.
 [[gnu::cold]] std::uint64_t content_hash(io::directory_reader const& reader);
 
+/// The training state of the saved run in `directory`. Throws `error` if the directory is missing or damaged, or if a
+/// value of the state is missing or out of range.
+[[gnu::cold]] training_state saved_state(std::string const& directory);
+
 } // namespace detail
 
 /// Saves weights, optimizer states, settings and the training state `s` to a directory, atomically: an older saved run

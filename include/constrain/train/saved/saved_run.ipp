@@ -93,6 +93,29 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   return content;
 }
 
+/// The training state in `json`, the state.json of the saved run `directory`. Throws the errors of `saved_state`.
+[[gnu::cold]] CONSTRAIN_INLINE training_state state_of(std::string const& directory, io::json const& json) {
+  training_state s;
+  s.seed = json["seed"].uint64();
+  s.steps = json["steps"].int64();
+  s.skipped = json["skipped"].int64();
+  s.corpus = json["corpus"].uint64();
+  s.position = {json["epoch"].int64(), json["sample"].int64()};
+  s.best_validation_loss = json["best_validation_loss"].real<double>();
+  s.evaluations_since_best = json["evaluations_since_best"].int64();
+  // Runs saved before these fields were added lack them.
+  if (auto const missed = json.value("missed_evaluation")) s.missed_evaluation = missed->int64();
+  if (auto const validation = json.value("validation")) s.validation = validation->uint64();
+  s.learning_rate_factor = json["learning_rate_factor"].real();
+  check_state(directory, s);
+  return s;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE training_state saved_state(std::string const& directory) {
+  io::directory_reader const reader(directory);
+  return state_of(directory, io::json::parse(reader.text(state_file), reader.path(state_file)));
+}
+
 /// Writes the files of a saved run, on the calling rank only. `weights`, `states`: all tensors of the two kinds. Other
 /// arguments and errors: as for `save_run`.
 [[gnu::cold]] CONSTRAIN_INLINE void write_run(std::string const& directory, save_options const& options,
@@ -178,19 +201,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   check_names("set of policies fixed for a run", "policies", c.policies);
   detail::check_field(directory, "number of tokens in a sequence", concat({json["tokens"].int64()}),
                       concat({c.tokens}));
-  training_state s;
-  s.seed = json["seed"].uint64();
-  s.steps = json["steps"].int64();
-  s.skipped = json["skipped"].int64();
-  s.corpus = json["corpus"].uint64();
-  s.position = {json["epoch"].int64(), json["sample"].int64()};
-  s.best_validation_loss = json["best_validation_loss"].real<double>();
-  s.evaluations_since_best = json["evaluations_since_best"].int64();
-  // Runs saved before these fields were added lack them.
-  if (auto const missed = json.value("missed_evaluation")) s.missed_evaluation = missed->int64();
-  if (auto const validation = json.value("validation")) s.validation = validation->uint64();
-  s.learning_rate_factor = json["learning_rate_factor"].real();
-  detail::check_state(directory, s);
+  auto const s = detail::state_of(directory, json);
 
   auto const weights = detail::weights_of(reader);
   auto const states =
