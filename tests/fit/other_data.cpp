@@ -74,6 +74,17 @@ TEST_CASE("other validation data: the lowest loss and the count of evaluations b
   }
 }
 
+TEST_CASE("the log tells where a run continues: at its position in the same data, or at the beginning of other data") {
+  auto const text = corpus(37), other = corpus(91);
+  trainer t;
+  CHECK_FALSE(logged_fit(t, text, text, {.steps = 2}).says(" after step 0"));
+  CHECK(logged_fit(t, text, text, {.steps = 3}).says("\nresumes after step 2, epoch 0, sample 4\n"));
+  CHECK(logged_fit(t, other, text, {.steps = 5})
+            .says("\ncontinues after step 3 with other data, from their beginning\n"));
+  CHECK(t.state().position.sample == 4);
+  CHECK(logged_fit(t, other, other, {.steps = 6}).says("\nresumes after step 5, epoch 0, sample 4\n"));
+}
+
 TEST_CASE("other validation data: lost patience and a missed evaluation are of the earlier data only") {
   auto const text = corpus(37), validation = corpus(91);
   trainer t({.learning_rate = 0.1f}, {.seed = 4});

@@ -54,7 +54,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
         seconds * 1e6);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void print_start(std::FILE* out, trainer_facts const& t, double peak) {
+[[gnu::cold]] CONSTRAIN_INLINE void print_start(std::FILE* out, trainer_facts const& t, double peak,
+                                                std::uint64_t corpus) {
   std::fprintf(out, "%s | %s parameters: %s\n", printable(t.policies).c_str(), grouped(t.parameter_count).c_str(),
                parameters_by_role(t.parameters).c_str());
   std::fprintf(out, "%s\n", batch_text(t.ranks, t.data_ranks, t.micro_batches, t.sequences, t.tokens).c_str());
@@ -72,7 +73,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (t.cuda_capability == 0) print_waiting_threads(out);
   std::fputs(memory_table(t.memory).c_str(), out);
   auto const number = [](std::int64_t n) { return static_cast<long long>(n); };
-  if (t.state.steps > 0)
+  if (t.state.steps > 0 && t.state.corpus != corpus)
+    std::fprintf(out, "continues after step %lld with other data, from their beginning\n",
+                 number(t.state.steps.count()));
+  else if (t.state.steps > 0)
     std::fprintf(out, "resumes after step %lld, epoch %lld, sample %lld\n", number(t.state.steps.count()),
                  number(t.state.position.epoch), number(t.state.position.sample));
   std::fflush(out);

@@ -99,7 +99,7 @@ private:
   [[gnu::noinline, gnu::cold]] bool start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
-    if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, facts_of(t_), peak_);
+    if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, facts_of(t_), peak_, samples_.fingerprint());
     context_.steps = steps_, context_.first_step = first_step_;
     call(callbacks_.start);
     return !end_if_requested();
