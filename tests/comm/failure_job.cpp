@@ -194,6 +194,12 @@ template <class trainer> void load_best_of_some(trainer& t) {
   ct::fit(t, corpus, {.steps = 2, .validation = &corpus, .log = nullptr, .best = "best", .load_best = true});
 }
 
+/// Weights that are no saved run: the victim has its own copy.
+template <class trainer> void load_own_copies(trainer& t) {
+  t.load_pretrained(word("directory") + (victim() ? "-other" : "") + "/model.safetensors");
+  std::fprintf(stderr, "loaded\n");
+}
+
 /// Ranks 0 and 1 fail, while the others exit, and go on: rank 0 fails again, and rank 1 does what `then` says.
 template <class trainer> void fail_while_others_exit(trainer& t) {
   auto const fail = [&] {
@@ -213,6 +219,7 @@ template <class trainer> void act(trainer& t) {
   if (is("action", "one_ends")) return end_on_one_rank(t);
   if (is("action", "no_summary")) return fit_without_a_summary(t);
   if (is("action", "load_best")) return load_best_of_some(t);
+  if (is("action", "pretrained")) return load_own_copies(t);
   if (is("action", "some_fail")) return fail_while_others_exit(t);
   act_before_saving(t);
   for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {

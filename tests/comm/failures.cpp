@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
@@ -91,6 +92,22 @@ TEST_CASE("of a series all ranks take the newest checkpoint that all have, or no
   CAPTURE(damaged.said);
   CHECK(damaged.times("; use another copy of the directory; the next older saved run is tried") == 1);
   CHECK(damaged.times("resumed at step 1") == ranks);
+}
+
+TEST_CASE("copies of pretrained weights are equal, or all ranks refuse them") {
+  disk const d;
+  auto const other = d.directory + "-other", file = other + "/model.safetensors";
+  fs::copy(d.directory, other);
+  auto const equal = d.run({"policy=ddp", "action=pretrained", "victim=1"});
+  CAPTURE(equal.said);
+  CHECK(equal.times("loaded") == ranks);
+  std::fstream content(file, std::ios::in | std::ios::out | std::ios::binary);
+  content.seekp(static_cast<std::streamoff>(fs::file_size(file) / 2));
+  content.put('?');
+  content.close();
+  for (std::string policy : policies)
+    all_threw(d.run({"policy=" + policy, "action=pretrained", "victim=1"}),
+              "threw: load_pretrained: rank 0 and rank 1 read different files; give all ranks the same path on");
 }
 
 TEST_CASE("an exception that one rank has alone ends the job, and is said first") {

@@ -116,6 +116,8 @@ public:
   /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
   /// as in `agree`. Collective.
   void all_can(std::uint64_t content = 0);
+  /// The number of ranks.
+  int size() const { return world_.size(); }
   /// Calls `checks_and_changes` with this object; the function must call `all_can()` once. An exception before that
   /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs. At most one call per
   /// object.

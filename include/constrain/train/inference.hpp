@@ -73,7 +73,7 @@ public:
   /// is tried, or one that was saved meanwhile. The weights are rounded to the type in which the object stores them. If
   /// a saved run has averaged weights (optimizer::averaged), loads the weights, not the averages. `options`, result: as
   /// for `trainer::load_pretrained`. Throws `error`, with nothing changed, if the weights cannot be read, if names,
-  /// shapes or configuration do not match, if ranks read different saved runs, or if some ranks have a step-<n> but no
+  /// shapes or configuration do not match, if ranks read different weights, or if some ranks have a step-<n> but no
   /// step-<n> is on all ranks.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     auto parameters = table();

@@ -217,7 +217,7 @@ public:
   /// weights, loaded or not, become copies of the weights, and compensations (optimizer::states_in with
   /// precision::pure_bf16) become 0; other states keep their values. A missed evaluation counts as done. Throws
   /// `error`, with nothing changed, if the weights cannot be read, if names, shapes or configuration do not match, or
-  /// if ranks read different saved runs.
+  /// if ranks read different weights.
   loaded_weights load_pretrained(std::string const& path, pretrained_options const& options = {}) {
     synchronize();
     auto const result = constrain::load_pretrained(path, options, table(), format(), engine_.arena(), *ranks_.world,
