@@ -200,6 +200,16 @@ template <class trainer> void load_own_copies(trainer& t) {
   std::fprintf(stderr, "loaded\n");
 }
 
+/// A forward pass of which the victim gives other arguments than the other rank, or fails in the midst.
+template <class trainer> void pass_forward(trainer& t) {
+  auto const corpus = victim() && is("field", "corpus") ? ct::data::text_from("ab") : text(0);
+  if (is("field", "prompt")) t.generate(victim() ? "" : "abc", 3);
+  else if (is("field", "inputs")) t.predict(std::vector<std::int32_t>(victim() ? 7 : 8, 1));
+  else if (is("field", "labels"))
+    t.evaluate(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, victim() ? 256 : 2));
+  else t.evaluate(corpus, [] { return fail_here(), false; });
+}
+
 /// Ranks 0 and 1 fail, while the others exit, and go on: rank 0 fails again, and rank 1 does what `then` says.
 template <class trainer> void fail_while_others_exit(trainer& t) {
   auto const fail = [&] {
@@ -220,6 +230,7 @@ template <class trainer> void act(trainer& t) {
   if (is("action", "no_summary")) return fit_without_a_summary(t);
   if (is("action", "load_best")) return load_best_of_some(t);
   if (is("action", "pretrained")) return load_own_copies(t);
+  if (is("action", "forward")) return pass_forward(t);
   if (is("action", "some_fail")) return fail_while_others_exit(t);
   act_before_saving(t);
   for (int i = 0; i < (is("action", "save") ? 4 : 1); ++i) {

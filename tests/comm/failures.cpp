@@ -110,6 +110,29 @@ TEST_CASE("copies of pretrained weights are equal, or all ranks refuse them") {
               "threw: load_pretrained: rank 0 and rank 1 read different files; give all ranks the same path on");
 }
 
+TEST_CASE("a forward pass of several ranks that fails on one is refused by all, or ends the job") {
+  disk const d;
+  char const* const refused[][2] = {{"prompt", "generate: the prompt is empty"},
+                                    {"inputs", "predict: "},
+                                    {"labels", "evaluate: "},
+                                    {"corpus", "evaluate: "}};
+  for (auto const& [field, sentence] : refused)
+    all_threw(d.run({"policy=zero", "action=forward", "victim=1", std::string("field=") + field}),
+              std::string("threw: rank 1: ") + sentence);
+  auto const stopped = [&](char const* policy) {
+    return d.run({policy, "action=forward", "fault=exception", "victim=1", "at=5"}, long_deadline, true);
+  };
+  auto const together = stopped("policy=zero");
+  CAPTURE(together.said);
+  CHECK(!together.hung);
+  CHECK(together.times("rank 1 failed in evaluate, but not every rank did, so the job ends: the user's own") == 1);
+  CHECK(together.times("has waited") == 0);
+  // With `ddp`, no rank takes part in another's evaluation: the exception is thrown on its rank.
+  auto const apart = stopped("policy=ddp");
+  CAPTURE(apart.said);
+  CHECK(apart.times("rank 1 threw: the user's own exception") == 1);
+}
+
 TEST_CASE("an exception that one rank has alone ends the job, and is said first") {
   for (bool cleans_up : {false, true}) {
     disk const d;

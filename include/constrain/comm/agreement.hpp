@@ -90,13 +90,6 @@ struct vote {
 std::int64_t agree(communicator& world, joint_call call, std::int64_t count = 0,
                    std::exception_ptr const& failure = nullptr, std::uint64_t content = 0);
 
-/// Throws `error` on every rank unless all ranks are in the call `call` and have the same `passes`: the number of
-/// samples or micro-batches to evaluate, of micro-batches to predict, or of tokens to generate. `call`: evaluate,
-/// predict or generate. Collective.
-inline void check_passes(communicator& world, joint_call call, std::int64_t passes) {
-  agree(world, call, 0, nullptr, static_cast<std::uint64_t>(passes));
-}
-
 /// Calls `local` on each rank and returns the sum of the results over all ranks. If `local` throws on any rank, all
 /// ranks throw, as in `agree`. `local` must not communicate. `call`, `content`: as in `agree`. Collective.
 std::int64_t agreed_sum(communicator& world, joint_call call, function_ref<std::int64_t()> local,

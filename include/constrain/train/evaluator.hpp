@@ -29,7 +29,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The common base of a trainer and an inference object: evaluation, prediction, generation, parameters, settings and
 /// ranks. `entries_`: the entry programs, constrain::entries or inference_entries. In a trainer with
 /// optimizer::averaged, `evaluate`, `predict` and `generate` use the averages in place of the weights. If several ranks
-/// hold a tensor together, these functions are collective and also throw the errors of `ranks::check_same_work`.
+/// hold a tensor together, these functions are collective and also throw the errors of `ranks::check_same_work`; if a
+/// check of their arguments fails on one rank, all ranks throw, and if anything else throws on some ranks only, such as
+/// `stop`, the job ends.
 template <class entries_> class evaluator {
 public:
   using entries = entries_;
@@ -47,17 +49,14 @@ public:
   /// parallel::zero, parallel::tensor or parallel::mesh, `stop` must return the same result on all ranks.
   template <data::is_dataset dataset, class predicate>
   std::optional<evaluation> evaluate(dataset const& d, predicate const& stop) {
-    return evaluate(detail::samples_of<evaluator, false>("evaluate", d), stop);
+    std::optional<sample_set> samples;
+    return evaluate_samples(
+        [&]() -> sample_set const& { return samples.emplace(detail::samples_of<evaluator, false>("evaluate", d)); },
+        stop);
   }
   /// `evaluate(d, stop)` for data that is already checked, as by `fit` and `compare`.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
-    synchronize();
-    ranks_.check_same_work(joint_call::evaluate, samples.size(), samples.fingerprint());
-    auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
-                                              [&](constrain::batch const& b, detail::evaluation_sums& sums) {
-                                                evaluate_micro_batch(b.every_input(), b.every_label(), sums);
-                                              });
-    return sum ? std::optional(result_of(*sum)) : std::nullopt;
+    return evaluate_samples([&]() -> sample_set const& { return samples; }, stop);
   }
 
   /// The loss, accuracy and metrics over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list
@@ -68,16 +67,18 @@ public:
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels label_kind = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
-    auto const micro_batches = detail::count_micro_batches(ports, inputs, labels);
-    auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
-                                           engine::template needs<typename entries::evaluate>);
-    synchronize();
-    ranks_.check_same_work(joint_call::evaluate, static_cast<std::int64_t>(micro_batches), b.every_input(),
-                           b.every_label());
     detail::evaluation_sums sum;
-    for (std::size_t i = 0; i < micro_batches; ++i)
-      evaluate_micro_batch(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
-                           detail::micro_batch_of(ports, port_kind::label, b.every_label(), i), sum);
+    ranks_.run_passes(joint_call::evaluate, [&](agreement& all) {
+      auto const micro_batches = detail::count_micro_batches(ports, inputs, labels);
+      auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
+                                             engine::template needs<typename entries::evaluate>);
+      synchronize();
+      ranks_.check_same_work(all, joint_call::evaluate, static_cast<std::int64_t>(micro_batches), b.every_input(),
+                             b.every_label());
+      for (std::size_t i = 0; i < micro_batches; ++i)
+        evaluate_micro_batch(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
+                             detail::micro_batch_of(ports, port_kind::label, b.every_label(), i), sum);
+    });
     return result_of(sum);
   }
 
@@ -85,13 +86,15 @@ public:
   /// arrays is wrong, if an array has the wrong type or length, or if a value is out of range.
   prediction<real> predict(array_list const& inputs) {
     constexpr auto ports = engine::template ports<typename entries::predict>;
-    detail::check_lengths("predict", ports, port_kind::input, inputs, "");
-    detail::check_all_values("predict", ports, port_kind::input, inputs);
-    synchronize();
-    ranks_.check_same_work(joint_call::predict, 1, inputs);
-    engine_.template begin<typename entries::predict>("predict", inputs);
-    engine_.template run<typename entries::predict, typename entries::predict_program, joint_call::predict>(
-        next_step_parameters());
+    ranks_.run_passes(joint_call::predict, [&](agreement& all) {
+      detail::check_lengths("predict", ports, port_kind::input, inputs, "");
+      detail::check_all_values("predict", ports, port_kind::input, inputs);
+      synchronize();
+      ranks_.check_same_work(all, joint_call::predict, 1, inputs);
+      engine_.template begin<typename entries::predict>("predict", inputs);
+      engine_.template run<typename entries::predict, typename entries::predict_program, joint_call::predict>(
+          next_step_parameters());
+    });
     return {engine_.template logits<typename entries::predict>(0, entries::logits.elements()), entries::logits};
   }
 
@@ -107,25 +110,27 @@ public:
     constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);
     constexpr bool per_token = entries::logits.rank == 3 && entries::logits.extent[1] == task::tokens;
     [[maybe_unused]] generates_tokens<entries::takes_tokens, per_token, causal> const checked;
-    check_count("generate", "the number of tokens", count, 0);
-    if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
-    if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
     std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
-    std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
-    sampler draw(options);
-    synchronize();
-    ranks_.check_same_work(joint_call::generate, count, detail::hash_of(prompt, options));
-    for (std::int64_t i = 0; i < count; ++i) {
-      if constexpr (entries::logits.features() > entries::vocabulary && entries::vocabulary > 0)
-        detail::check_sampled(tokens.back(), entries::vocabulary);
-      auto const length = detail::fill_context(context, tokens);
-      engine_.template begin<typename entries::generate>("generate", context);
-      engine_.template run<typename entries::generate, typename entries::generate_program, joint_call::generate>(
-          next_step_parameters());
-      auto const classes = entries::logits.features();
-      auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
-      tokens.push_back(draw(row.data(), row.size(), i));
-    }
+    ranks_.run_passes(joint_call::generate, [&](agreement& all) {
+      check_count("generate", "the number of tokens", count, 0);
+      if (prompt.empty()) throw error("generate: the prompt is empty; give at least one token");
+      if (entries::vocabulary > 0) detail::check_tokens("generate", prompt, entries::vocabulary);
+      std::vector<std::int32_t> context(static_cast<std::size_t>(task::tokens));
+      sampler draw(options);
+      synchronize();
+      ranks_.check_same_work(all, joint_call::generate, count, detail::hash_of(prompt, options));
+      for (std::int64_t i = 0; i < count; ++i) {
+        if constexpr (entries::logits.features() > entries::vocabulary && entries::vocabulary > 0)
+          detail::check_sampled(tokens.back(), entries::vocabulary);
+        auto const length = detail::fill_context(context, tokens);
+        engine_.template begin<typename entries::generate>("generate", context);
+        engine_.template run<typename entries::generate, typename entries::generate_program, joint_call::generate>(
+            next_step_parameters());
+        auto const classes = entries::logits.features();
+        auto const row = engine_.template logits<typename entries::generate>((length - 1) * classes, classes);
+        tokens.push_back(draw(row.data(), row.size(), i));
+      }
+    });
     return tokens;
   }
 
@@ -238,6 +243,21 @@ protected:
 private:
   static constexpr bool has_metrics = entries::evaluate::value.result("class_counts").elements > 0;
 
+  /// `evaluate` for the samples that `make_samples()` returns.
+  std::optional<evaluation> evaluate_samples(function_ref<sample_set const&()> make_samples,
+                                             function_ref<bool()> stop) {
+    std::optional<detail::evaluation_sums> sum;
+    ranks_.run_passes(joint_call::evaluate, [&](agreement& all) {
+      auto const& samples = make_samples();
+      synchronize();
+      ranks_.check_same_work(all, joint_call::evaluate, samples.size(), samples.fingerprint());
+      sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
+                                     [&](constrain::batch const& b, detail::evaluation_sums& sums) {
+                                       evaluate_micro_batch(b.every_input(), b.every_label(), sums);
+                                     });
+    });
+    return sum ? std::optional(result_of(*sum)) : std::nullopt;
+  }
   /// Evaluates one micro-batch and adds its sums to `sum`; adds nothing if no label is valid.
   [[gnu::cold]] void evaluate_micro_batch(array_list const& inputs, array_list const& labels,
                                           detail::evaluation_sums& sum) {

@@ -32,15 +32,20 @@ struct ranks {
   /// The ranks of `data()` that together hold the shards of a tensor.
   communicator& zero() const { return zero_group ? *zero_group : *storage_group; }
 
-  /// Checks that all ranks are about to run the same forward passes, which can be collective. Call this function before
-  /// them. Does nothing if `storage_group` has a single rank; otherwise, this function is collective, and throws
-  /// `error` on all ranks unless all ranks pass the same `passes`, and the ranks of each tensor group pass equal
-  /// arrays. `passes`: the number of forward passes, or of samples to evaluate. `call`: the caller, for the error.
-  void check_same_work(joint_call call, std::int64_t passes, array_list const& inputs,
+  /// Calls `work`, which checks its arguments, calls `check_same_work` with the object that it gets, and then runs
+  /// forward passes, which can be collective. If `storage_group` has a single rank, does no more. Otherwise, this
+  /// function is collective: if a check fails on one rank, all ranks throw, and if a forward pass fails on some ranks
+  /// only, the job ends (`rethrow_or_end_job`). `call`: the caller, for errors.
+  void run_passes(joint_call call, function_ref<void(agreement&)> work) const;
+  /// Checks that all ranks are about to run the same forward passes. Does nothing if `storage_group` has a single rank;
+  /// otherwise, this function is collective, and throws `error` on all ranks unless all ranks pass the same `passes`,
+  /// and the ranks of each tensor group pass equal arrays. `all`, `call`: of `run_passes`. `passes`: the number of
+  /// samples or micro-batches to evaluate, of micro-batches to predict, or of tokens to generate.
+  void check_same_work(agreement& all, joint_call call, std::int64_t passes, array_list const& inputs,
                        array_list const& labels = {}) const;
   /// Like the function above, for samples of a data set, or a prompt and the options of `generate`, with the hash
   /// `fingerprint`, which must be equal on the ranks of each tensor group.
-  void check_same_work(joint_call call, std::int64_t passes, std::uint64_t fingerprint) const;
+  void check_same_work(agreement& all, joint_call call, std::int64_t passes, std::uint64_t fingerprint) const;
 
   /// The number of valid labels in the batch of all ranks. `copy_in` copies `b`, this rank's part of the batch, into
   /// the arena and returns its number of valid labels; the labels of a tensor group count once. Throws `error` on all

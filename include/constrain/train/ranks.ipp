@@ -36,17 +36,20 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   return sum / tensor->size();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_same_work(joint_call call, std::int64_t passes,
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::run_passes(joint_call call, function_ref<void(agreement&)> work) const {
+  auto& group = storage_group->size() == 1 ? *storage_group : *world;
+  run_or_end_job(group, call, [&] { agreement(group, call).run(work); });
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_same_work(agreement& all, joint_call call, std::int64_t passes,
                                                            array_list const& inputs, array_list const& labels) const {
-  if (storage_group->size() == 1) return;
-  check_passes(*world, call, passes);
+  all.all_can(static_cast<std::uint64_t>(passes));
   check_equal(call, inputs, labels);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_same_work(joint_call call, std::int64_t passes,
+[[gnu::cold]] CONSTRAIN_INLINE void ranks::check_same_work(agreement& all, joint_call call, std::int64_t passes,
                                                            std::uint64_t fingerprint) const {
-  if (storage_group->size() == 1) return;
-  check_passes(*world, call, passes);
+  all.all_can(static_cast<std::uint64_t>(passes));
   check_equal(call, fingerprint);
 }
 

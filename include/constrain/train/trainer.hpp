@@ -36,7 +36,8 @@ using entries_of_trainer =
 /// following calls, in the same order: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`,
 /// `scale_learning_rate`, `in_any_rank`, `save`, loads, copies out of views of tensors that several ranks hold
 /// together, and destruction. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank,
-/// all ranks throw. If `step`, `enqueue` or `save` throws on one rank, all ranks throw, or the job ends.
+/// all ranks throw. If `step`, `enqueue`, `save` or, where several ranks hold a tensor together, `evaluate`, `predict`
+/// or `generate` throws on one rank, all ranks throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
