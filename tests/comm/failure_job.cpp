@@ -210,6 +210,15 @@ template <class trainer> void pass_forward(trainer& t) {
   else t.evaluate(corpus, [] { return fail_here(), false; });
 }
 
+/// A comparison of one row, with the trainer's policies.
+template <class policies> void compare_one() {
+  auto const corpus = text(disagrees("compared_corpus") ? 1 : 0);
+  ct::compare_options options{.tokens = disagrees("tokens") ? 100 : 200};
+  if (disagrees("validation_fraction")) options.validation_fraction = 0.25;
+  if (disagrees("validation_tokens")) options.validation_tokens = 7;
+  ct::compare<task, policies>(corpus, options);
+}
+
 /// Ranks 0 and 1 fail, while the others exit, and go on: rank 0 fails again, and rank 1 does what `then` says.
 template <class trainer> void fail_while_others_exit(trainer& t) {
   auto const fail = [&] {
@@ -230,6 +239,7 @@ template <class trainer> void act(trainer& t) {
   if (is("action", "no_summary")) return fit_without_a_summary(t);
   if (is("action", "load_best")) return load_best_of_some(t);
   if (is("action", "pretrained")) return load_own_copies(t);
+  if (is("action", "compare")) return compare_one<typename trainer::policy_set>();
   if (is("action", "forward")) return pass_forward(t);
   if (is("action", "some_fail")) return fail_while_others_exit(t);
   act_before_saving(t);

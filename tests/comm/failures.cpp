@@ -233,6 +233,13 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
       {"ddp", "scale", "factor",
        "threw: the ranks do not agree: the factor of scale_learning_rate is 0.25 on rank 0 and 0.5 on rank 1; pass "
        "the same factor on all ranks"},
+      {"ddp", "compare", "tokens",
+       "threw: the ranks do not agree: .tokens of compare_options is 200 on rank 0 and 100 on rank 1; start all"},
+      {"ddp", "compare", "validation_fraction",
+       "threw: the ranks do not agree: .validation_fraction of compare_options is 0.02 on rank 0 and 0.25 on rank 1;"},
+      {"zero", "compare", "validation_tokens",
+       "threw: the ranks do not agree: .validation_tokens of compare_options is 16384 on rank 0 and 7 on rank 1;"},
+      {"ddp", "compare", "compared_corpus", "threw: the ranks do not agree: the fingerprint of the training data is "},
       {"zero", "step", "deadline",
        "threw: rank 1: run_options: .deadline is -1 seconds; give more than 0 and at most 1e9"},
       {"ddp", "step", "corpus",

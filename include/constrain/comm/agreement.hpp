@@ -26,6 +26,7 @@ enum class joint_call : std::int64_t {
   resume,
   pretrained, // load_pretrained
   fit,
+  compare,
   set, // changes a setting
   scale_learning_rate,
   question // in_any_rank
@@ -33,9 +34,19 @@ enum class joint_call : std::int64_t {
 
 /// The call's name in error messages.
 constexpr char const* name_of(joint_call c) {
-  constexpr char const* names[] = {"the constructor", "step", "evaluate", "predict",
-                                   "generate",        "save", "load",     "resume",
-                                   "load_pretrained", "fit",  "set",      "scale_learning_rate",
+  constexpr char const* names[] = {"the constructor",
+                                   "step",
+                                   "evaluate",
+                                   "predict",
+                                   "generate",
+                                   "save",
+                                   "load",
+                                   "resume",
+                                   "load_pretrained",
+                                   "fit",
+                                   "compare",
+                                   "set",
+                                   "scale_learning_rate",
                                    "in_any_rank"};
   return names[static_cast<int>(c)];
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
+#include "constrain/comm/communicator.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/fit/fit.hpp"
 #include "constrain/train/cheapest.hpp"
@@ -86,6 +87,11 @@ data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options
 data::examples::parts parts_to_compare(data::examples const& examples, compare_options const& options,
                                        std::int64_t tokens);
 
+/// Throws `error` on every rank if the options that no trainer compares, or the data, differ between ranks.
+/// `training`, `held_out`: the fingerprints of the two parts of the data. Collective.
+void check_comparisons_agree(communicator& world, compare_options const& o, std::uint64_t training,
+                             std::uint64_t held_out);
+
 /// Throws `error` if no sample of the held-out data has a valid label.
 void check_held_out(sample_set const& validation);
 
@@ -96,6 +102,7 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
                    std::string name) {
   trainer t(hyper,
             {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
+  check_comparisons_agree(t.world(), options, parts.train.fingerprint(), parts.validation.fingerprint());
   // Data that does not fit the trainer is refused before training.
   auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
   auto const validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
@@ -135,8 +142,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///     compare<task, policies<precision::fp32>, policies<checkpoint::every<1>>>(corpus, {.tokens = 100'000})
 ///
 /// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, for too
-/// little data, and for held-out data without a valid label. Also throws the errors of the data's `split`, and of
-/// `trainer`'s constructor, `batches`, `step` and `evaluate`.
+/// little data, for held-out data without a valid label, and if options or data differ between ranks. Also throws the
+/// errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and `evaluate`.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "

@@ -6,6 +6,7 @@
 #include "constrain/base/number_check.hpp"
 #include "constrain/base/number_text.hpp"
 #include "constrain/base/printable.hpp"
+#include "constrain/comm/fingerprint.hpp"
 #include "constrain/io/json_writer.hpp"
 
 #include <limits>
@@ -47,6 +48,18 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                                       std::int64_t tokens) {
   check_comparison(options);
   return examples.split(options.validation_fraction, 0, std::max<std::int64_t>(options.validation_tokens / tokens, 1));
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void check_comparisons_agree(communicator& world, compare_options const& o,
+                                                            std::uint64_t training, std::uint64_t held_out) {
+  if (world.size() == 1) return;
+  fingerprint values;
+  values.add(".tokens of compare_options", o.tokens.count());
+  values.add(".validation_fraction of compare_options", o.validation_fraction);
+  values.add(".validation_tokens of compare_options", o.validation_tokens);
+  values.add_hash("the fingerprint of the training data", training);
+  values.add_hash("the fingerprint of the held-out data", held_out);
+  check_ranks_agree(world, joint_call::compare, values);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_held_out(sample_set const& validation) {
