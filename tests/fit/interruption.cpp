@@ -182,6 +182,34 @@ TEST_CASE("a handler that the program installs meanwhile stays, and may put back
   CHECK((handler_of(SIGTERM) == SIG_DFL));
 }
 
+TEST_CASE("a handler that calls the one it found is called once, also by a later object") {
+  default_handlers const undisturbed;
+  static struct sigaction found {};
+  calls = 0;
+  struct sigaction chained {};
+  chained.sa_sigaction = [](int number, siginfo_t* info, void* context) {
+    ++calls;
+    if (number == SIGTERM) std::raise(SIGINT);
+    found.sa_sigaction(number, info, context);
+  };
+  chained.sa_flags = SA_SIGINFO;
+  {
+    ct::interruption const here;
+    ::sigaction(SIGINT, &chained, &found);
+    ::sigaction(SIGTERM, &chained, nullptr);
+  }
+  for (int signals = 1; signals <= 3; ++signals) {
+    ct::interruption const here;
+    std::raise(SIGINT);
+    CHECK(here.noted());
+    CHECK(calls == signals);
+  }
+  ct::interruption const here;
+  std::raise(SIGTERM); // whose handler raises SIGINT
+  CHECK(here.noted());
+  CHECK(calls == 5);
+}
+
 TEST_CASE("an ignored signal stays ignored") {
   default_handlers const undisturbed;
   std::signal(SIGINT, SIG_IGN);

@@ -71,6 +71,8 @@ private:
   static inline std::atomic<int> noted_{0};               // signals that have set the flag since the program's start
   static inline std::atomic<int> noted_before_newest_{0}; // noted_ when the newest object was created
   static inline detail::signal_disposition interrupt_{SIGINT}, terminate_{SIGTERM};
+  // The signal that `handle` handles in this thread; 0: none.
+  static inline constinit thread_local std::sig_atomic_t volatile handled_ = 0;
 
   int noted_before_ = 0; // noted_ when this object was created
 };

@@ -58,6 +58,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void interruption::handle(int number, siginfo_t* info, void* context) {
+  // The program's handler may call this one: it found it when it was installed, while an earlier object existed.
+  int const outer = handled_;
+  if (outer == number) return;
+  handled_ = number;
   int const error_number = errno;
   auto const& signal = number == SIGINT ? interrupt_ : terminate_;
   // The program may call or reinstall this handler after the last interruption object was destroyed.
@@ -66,6 +70,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (signal.has_handler()) signal.call_handler(info, context);
   else if (!first) signal.end_process();
   errno = error_number;
+  handled_ = outer;
 }
 
 } // namespace constrain
