@@ -259,4 +259,8 @@ TEST_CASE("a trainer that was moved from says so") {
   CHECK(to.step(w).loss == straight.step(w).loss);
   from = std::move(to);
   CHECK(from.step(w).loss == straight.step(w).loss);
+  auto& same = from;
+  from = std::move(same);
+  CHECK(from.step(w).loss == straight.step(w).loss);
+  CHECK(state_of(from) == state_of(straight));
 }

@@ -65,7 +65,8 @@ public:
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, device_, o.cuda_stream);
       runner_->context().use_tf32(policy_set::precision::value.tf32);
     }
-    valid_labels_.resize(micro_batches); // after the arena: its error, unlike bad_alloc, names the size
+    // After the arena, whose error, unlike bad_alloc, names the size.
+    valid_labels_ = std::make_unique<std::int64_t[]>(micro_batches);
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }
 
@@ -95,7 +96,7 @@ public:
     batch_copier const into_arena(caller, arena());
     into_arena(ports<planned_entry>, port_kind::input, inputs);
     constexpr int counts = planned_entry::value.micro_batches < 0 ? 1 : micro_batches;
-    return into_arena.labels(ports<planned_entry>, labels, {valid_labels_.data(), counts});
+    return into_arena.labels(ports<planned_entry>, labels, {valid_labels_.get(), counts});
   }
 
   /// Passes the number of valid labels, at least 1, to the next run of an entry, unless no node reads it. In a step,
@@ -114,7 +115,7 @@ public:
   void run(step_parameters parameters, bool may_overflow = false) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
-    parameters.valid_labels = valid_labels_.data();
+    parameters.valid_labels = valid_labels_.get();
     if (checked_) return run_checked<planned_entry, passes>(parameters, may_overflow);
     runner_->template run<planned_entry, call>(parameters);
   }
@@ -162,7 +163,7 @@ private:
   }
 
   checked_unique_ptr<runner_type> runner_;
-  std::vector<std::int64_t> valid_labels_; // of each micro-batch
+  std::unique_ptr<std::int64_t[]> valid_labels_; // of each micro-batch; unlike a std::vector, survives a self-move
   bool checked_ = false, gradients_kept_ = false;
   int device_ = -1; // index of the CUDA device; -1: the current one
 };
