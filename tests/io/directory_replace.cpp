@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <sys/resource.h>
+#include <unistd.h>
 
 // Which directories a saved run may replace, and what happens to all others.
 
@@ -76,6 +77,31 @@ TEST_CASE("directory: one that cannot be read is not taken for an empty one") {
   CHECK_FALSE(owned(directory));
   fs::remove(scratch / "years of work");
   CHECK(owned(directory));
+}
+
+TEST_CASE("directory: a save without file descriptors says so, and not that the old content cannot be read") {
+  temporary_directory const scratch;
+  auto const path = scratch / "c";
+  save(path, "one");
+  fs::create_directory(scratch / "empty");
+  constrain::io::detail::directory_handle const parent(scratch.path);
+  REQUIRE(parent);
+  rlimit old_limit{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
+  for (std::string const name : {"c", "empty"})
+    for (int free = 0; free < 2; ++free) {
+      // A new descriptor has the lowest free number.
+      auto const next = static_cast<rlim_t>(::dup(parent.get()));
+      ::close(static_cast<int>(next));
+      rlimit const few{next + static_cast<rlim_t>(free), old_limit.rlim_max};
+      REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+      auto const said =
+          sentence([&] { constrain::io::detail::check_replaceable(parent, name, parent.owner(), scratch / name); });
+      REQUIRE(::setrlimit(RLIMIT_NOFILE, &old_limit) == 0);
+      CHECK(said == "'" + (scratch / name) +
+                        "' cannot be saved (Too many open files); close other files or choose another path");
+    }
+  CHECK(load(path) == "one");
 }
 
 TEST_CASE("directory: a link is followed") {

@@ -56,6 +56,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return files;
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE error not_saved(std::string const& display_name) {
+  return error({"'", display_name, "' cannot be saved (", reason(), "); ", remedy(), " or choose another path"});
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE old_directory check_replaceable(directory_handle const& parent, std::string const& name,
                                                                uid_t owner, std::string const& display_name,
                                                                int attempts) {
@@ -65,19 +69,27 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     return error(
         {"'", display_name, "' ", cause, ", so saving there would lose it; move it away or choose another path"});
   };
+  // Without descriptors or memory, nothing can be read: this says nothing about the directory.
+  auto const check_resources = [&] {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) throw not_saved(display_name);
+  };
   old_directory old{directory_handle(parent, name), {}};
   if (S_ISREG(status->st_mode)) throw refusal("is a file");
   if (S_ISLNK(status->st_mode)) throw refusal("is a symbolic link");
   if (!S_ISDIR(status->st_mode)) throw refusal("is not a directory");
+  if (!old.directory) check_resources();
   if (!old.directory) throw refusal(concat({"cannot be opened (", reason(), ")"}));
   if (old.directory.owner() != owner) throw refusal("belongs to another user");
+  errno = 0;
   auto const mark_files = marked_files(old.directory, parent, name, owner);
+  check_resources();
   std::optional<std::vector<std::string>> manifest_files;
   // Another writer may have replaced the directory that is open here, and may now be removing the files in it.
   auto const was_replaced = [&] { return attempts > 0 && !old.directory.is_at(parent, name); };
   try {
     manifest_files = listed_files(old.directory, display_name, mark_files.has_value());
   } catch (error const& e) {
+    check_resources();
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
     throw refusal(concat({"holds a manifest that cannot be read (", e.what(), ")"}));
   }

@@ -104,7 +104,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     }
     if (errno != EEXIST) break;
   }
-  throw error({"'", target_, "' cannot be saved (", reason(), "); ", remedy(), " or choose another path"});
+  throw detail::not_saved(target_);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void directory_writer::check_name(std::string_view name) const {
