@@ -42,6 +42,16 @@ TEST_CASE("directory: only what a commit made is replaced") {
         "the directory '/dev/null' cannot be created (File exists); remove it or choose another path");
 }
 
+TEST_CASE("directory: one that holds saved directories is not replaced") {
+  temporary_directory const scratch;
+  save(scratch / "run/step-3", "three");
+  CHECK(sentence([&] { save(scratch / "run", "x"); }) ==
+        "'" + (scratch / "run") +
+            "' holds the saved run 'step-3', so saving there would lose it; choose another path or, with `fit`, set "
+            ".keep_last, which saves beside it");
+  CHECK(load(scratch / "run/step-3") == "three");
+}
+
 TEST_CASE("directory: what somebody put into a checkpoint is kept beside it") {
   for (auto const how : {way::yes, way::no}) {
     temporary_directory const scratch;

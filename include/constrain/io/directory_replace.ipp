@@ -56,6 +56,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   return files;
 }
 
+/// The name of a saved directory in `directory`; nullopt if there is none.
+[[gnu::cold]] CONSTRAIN_INLINE std::optional<std::string> saved_inside(directory_handle const& directory) {
+  auto const has = [&](std::string const& name, std::string_view file) {
+    return status_at(directory.get(), concat({name, "/", file})).has_value();
+  };
+  for (auto const& name : directory.names().value_or(std::vector<std::string>{}))
+    if (has(name, mark_name) && has(name, manifest_name)) return name;
+  return std::nullopt;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE error not_saved(std::string const& display_name) {
   return error({"'", display_name, "' cannot be saved (", reason(), "); ", remedy(), " or choose another path"});
 }
@@ -95,6 +105,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   }
   if (!mark_files && !manifest_files) {
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
+    if (auto const saved = saved_inside(old.directory))
+      throw error({"'", display_name, "' holds the saved run '", *saved, "', so saving there would lose it; choose ",
+                   "another path or, with `fit`, set .keep_last, which saves beside it"});
     throw refusal("holds files that this library did not save");
   }
   if (manifest_files) old.files = *manifest_files;
