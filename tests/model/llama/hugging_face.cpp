@@ -261,6 +261,44 @@ TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {
   CHECK(text.find("\"sliding_window\": 5") != text.npos);
 }
 
+TEST_CASE("all layers need the same window: layer_types and max_window_layers say which have it") {
+  constexpr auto without_window = [] {
+    auto m = mistral;
+    m.window = 0;
+    return m;
+  }();
+  std::string const sliding = "\"sliding_attention\"", full = "\"full_attention\"", window = "\"sliding_window\": 5";
+  auto const types = [](std::string const& list) { return "\"layer_types\": [" + list + "]"; };
+  auto const of_mistral = [&](std::string const& list) {
+    return refusal<mistral>(window, window + ", " + types(list), "mistral");
+  };
+  CHECK(of_mistral(full + ", " + sliding) ==
+        "its layer_types is several, the trainer's is sliding_attention; load it into a trainer with the same "
+        "layer_types");
+  CHECK(of_mistral(full + ", " + full).starts_with("its layer_types is full_attention, the trainer's is sliding_"));
+  CHECK(of_mistral(sliding + ", " + sliding).empty());
+  auto const none = "\"sliding_window\": null, ";
+  CHECK(refusal<without_window>(window, none + types(full + ", " + full), "mistral").empty());
+  CHECK(refusal<without_window>(window, none + types(sliding), "mistral").starts_with("its layer_types is sliding_"));
+  // A Llama has no layer_types.
+  CHECK(refusal("\"use_cache\"", types(full + ", " + sliding) + ", \"use_cache\"").empty());
+
+  auto const text = read_file(directory_of("qwen3") + "/config.json");
+  auto const begin = text.find("\"layer_types\""), end = text.find("\"vocab_size\"");
+  auto const of_qwen3 = [&](std::string const& members) {
+    return refusal<qwen3>(text.substr(begin, end - begin),
+                          members + R"(, "model_type": "qwen3", "num_attention_heads": 3, "num_hidden_layers": 2,
+                            "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": true, )",
+                          "qwen3");
+  };
+  std::string const uses = "\"use_sliding_window\": true, \"sliding_window\": 3", from = ", \"max_window_layers\": ";
+  CHECK(of_qwen3(types(full + ", " + sliding)).starts_with("its layer_types is several, the trainer's is full_"));
+  CHECK(of_qwen3(uses + from + "0, " + types(full + ", " + full)).empty());
+  CHECK(of_qwen3(uses + from + "1").starts_with("its use_sliding_window is true, the trainer's is false;"));
+  CHECK(of_qwen3(uses + from + "2").empty());
+  CHECK(of_qwen3("\"use_sliding_window\": true, \"sliding_window\": null" + from + "0").empty());
+}
+
 TEST_CASE("a tied model does not take the weights of one that is not") {
   constexpr auto tied = [] {
     auto m = llama3;

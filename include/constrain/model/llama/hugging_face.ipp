@@ -34,10 +34,40 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   return inner;
 }
 
+/// The kind of attention of all layers, such as "full_attention"; "several" if they differ, "" if the file has no
+/// layer_types.
+[[gnu::cold]] CONSTRAIN_INLINE std::string_view layer_type_of(io::json const& configuration) {
+  std::string_view all;
+  if (auto const types = configuration.value("layer_types"))
+    for (auto const type : types->elements()) all = all.empty() || all == type.string() ? type.string() : "several";
+  return all;
+}
+
 /// The name of the activation of a model's MLP; "silu" if the name is missing or is "swish".
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view activation_of(io::json const& configuration) {
   auto const name = configuration.value("hidden_act");
   return !name || name->string() == "swish" ? "silu" : name->string();
+}
+
+/// Writes the members about the kind of model and its sliding windows into the open object of `json`.
+[[gnu::cold]] CONSTRAIN_INLINE void normalize_windows(io::json const& configuration, io::json_writer& json) {
+  // A Mistral is a Llama that may have a sliding window. A Mistral's window always counts; other models use theirs only
+  // if use_sliding_window is true, and a Qwen only in the layers from max_window_layers on.
+  auto const model = configuration.value("model_type");
+  std::string_view const kind = model ? model->string() : "";
+  bool const is_mistral = kind == "mistral", is_qwen = kind == "qwen2" || kind == "qwen3";
+  if (model) json.member("model_type", is_mistral ? "llama" : kind);
+  auto const window = configuration.find("sliding_window");
+  bool const has_window = !window || !window->is_null(); // 4096 by default
+  json.member("effective sliding_window", !is_mistral || !has_window ? 0 : window ? window->real() : 4096);
+  auto const uses = configuration.value("use_sliding_window"), layers = configuration.value("num_hidden_layers"),
+             first = configuration.value("max_window_layers");
+  auto const layer_type = layer_type_of(configuration);
+  bool const no_layer_has_it =
+      is_qwen && (!layer_type.empty() || !has_window || (layers && layers->real() <= (first ? first->real() : 28)));
+  json.member("use_sliding_window", uses && uses->boolean() && !no_layer_has_it);
+  // Transformers ignores a Llama's layer_types. It reads a Mistral with layer_types as a Ministral.
+  if (kind != "llama" && !layer_type.empty()) json.member("layer_types", layer_type);
 }
 
 } // namespace detail
@@ -70,20 +100,12 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   }
   if (original_context) json.member("original_max_position_embeddings", original_context->real());
   json.member("partial_rotary_factor", partial_rotary_factor ? partial_rotary_factor->real() : 1.0);
-  for (auto const* name : {"tie_word_embeddings", "use_sliding_window"}) {
-    auto const x = configuration.value(name);
-    json.member(name, x ? x->boolean() : false);
-  }
+  auto const tied = configuration.value("tie_word_embeddings");
+  json.member("tie_word_embeddings", tied && tied->boolean());
   auto const causal = configuration.find("is_causal"); // in Transformers 5, null means false
   json.member("hidden_act", detail::activation_of(configuration));
   json.member("is_causal", !causal || (!causal->is_null() && causal->boolean()));
-  // A Mistral is a Llama that may have a sliding window. A Mistral's window always counts; other models use theirs only
-  // if use_sliding_window is true.
-  auto const model = configuration.value("model_type");
-  bool const is_mistral = model && model->string() == "mistral";
-  if (model) json.member("model_type", is_mistral ? "llama" : model->string());
-  auto const window = is_mistral ? configuration.find("sliding_window") : std::nullopt;
-  json.member("effective sliding_window", !is_mistral ? 0 : !window ? 4096 : window->is_null() ? 0 : window->real());
+  detail::normalize_windows(configuration, json);
   json.end();
   return json.text();
 }
@@ -113,7 +135,9 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary, detail::rotary_factor);
   normalized.member("hidden_act", "silu");
   normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
-  normalized.member("use_sliding_window", false).member("is_causal", true).member("effective sliding_window", m.window);
+  normalized.member("is_causal", true).member("effective sliding_window", m.window);
+  normalized.member("use_sliding_window", false);
+  normalized.member("layer_types", m.window > 0 ? "sliding_attention" : "full_attention");
   normalized.member("model_type", m.window > 0 ? "llama" : type).end();
   return {.names = names,
           .configuration = json.text(),
