@@ -37,8 +37,8 @@ constexpr bool mixes_types(program const& p, node const& n) {
 
 } // namespace detail
 
-/// Whether `mixed_precision` changes the program `p`. In fp32, it changes, for example, a program that adds an fp32 term
-/// to the loss, which is fp64.
+/// Whether `mixed_precision` changes the program `p`. In fp32, it changes, for example, a program that adds an fp32
+/// term to the loss, which is fp64.
 constexpr bool needs_casts(program const& p, slot_of::precision const& precision) {
   if (!p.failure.ok()) return false;
   bool needs = p.values[p.result("logits").value].type != precision.compute;

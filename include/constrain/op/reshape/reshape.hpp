@@ -35,10 +35,10 @@ struct reshape {
 
 } // namespace op
 
-/// The elements of x, in row-major order, in the shape `to`. The result shares the memory of x if possible. A model must
-/// take the number of sequences from the shape of its input or of x, since `generate` runs the model on one sequence,
-/// and `evaluate` on `micro_batch::evaluation_sequences`. Refused: a shape with an extent below 1, too many elements or
-/// a different number of elements, and i32 values, such as token ids.
+/// The elements of x, in row-major order, in the shape `to`. The result shares the memory of x if possible. A model
+/// must take the number of sequences from the shape of its input or of x, since `generate` runs the model on one
+/// sequence, and `evaluate` on `micro_batch::evaluation_sequences`. Refused: a shape with an extent below 1, too many
+/// elements or a different number of elements, and i32 values, such as token ids.
 constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);
   return emit<op::reshape>({x}, {.to = to}, line);

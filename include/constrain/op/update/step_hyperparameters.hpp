@@ -11,8 +11,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
-/// Whether a `hyper` has a field `weight_decay`, or its field `base` has one, or the `base` of this field, and so on. If
-/// not, weight decay applies to no parameter that an element-wise optimizer with this `hyper` updates.
+/// Whether a `hyper` has a field `weight_decay`, or its field `base` has one, or the `base` of this field, and so on.
+/// If not, weight decay applies to no parameter that an element-wise optimizer with this `hyper` updates.
 template <class hyper> constexpr bool has_weight_decay() {
   if constexpr (requires(hyper h) { h.weight_decay; }) return true;
   else if constexpr (requires(hyper h) { h.base; }) return has_weight_decay<decltype(hyper::base)>();
