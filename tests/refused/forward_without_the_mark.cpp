@@ -3,14 +3,15 @@
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
+#ifdef CORRECT
+#define MARK CT_HOST_DEVICE
+#else
+#define MARK
+#endif
+
 struct halved {
   static constexpr char const* name = "halved";
-#ifdef CORRECT
-  template <class real> CT_HOST_DEVICE
-#else
-  template <class real>
-#endif
-  static real forward(real x) { return x / 2; }
+  template <class real> MARK static real forward(real x) { return x / 2; }
   template <class real> CT_HOST_DEVICE static real gradient(real, real, real dy) { return dy / 2; }
 };
 

@@ -3,17 +3,19 @@
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 
+#ifdef CORRECT
+#define MARK CT_HOST_DEVICE
+#else
+#define MARK
+#endif
+
 struct descent {
   template <class real> struct state {};
   struct hyper {
     float learning_rate = 0.1f;
   };
-#ifdef CORRECT
-  template <class real> CT_HOST_DEVICE
-#else
   template <class real>
-#endif
-  static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
+  MARK static real update(real weight, real gradient, state<real>&, hyper const& h, ct::optimizer_step) {
     return weight - static_cast<real>(h.learning_rate) * gradient;
   }
 };

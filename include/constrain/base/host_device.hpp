@@ -22,15 +22,3 @@
 #else
 #define CT_HOST_DEVICE
 #endif
-
-/// Functions between CT_CALLS_MARKED_FUNCTIONS_BEGIN and CT_CALLS_MARKED_FUNCTIONS_END call functions of users, which
-/// must have the mark CT_HOST_DEVICE. Without it, nvcc only warns, and the kernel contains no call.
-#if defined(__CUDACC__)
-#define CT_CALLS_MARKED_FUNCTIONS_BEGIN                                                                                \
-  _Pragma("nv_diagnostic push") _Pragma("nv_diag_error 20011") _Pragma("nv_diag_error 20013")                          \
-      _Pragma("nv_diag_error 20014") _Pragma("nv_diag_error 20015")
-#define CT_CALLS_MARKED_FUNCTIONS_END _Pragma("nv_diagnostic pop")
-#else
-#define CT_CALLS_MARKED_FUNCTIONS_BEGIN
-#define CT_CALLS_MARKED_FUNCTIONS_END
-#endif
