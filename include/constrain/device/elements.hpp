@@ -2,6 +2,9 @@
 
 #include "constrain/device/cpu/elements.hpp"
 #include "constrain/device/kernel.hpp"
+#if defined(CONSTRAIN_WITH_CUDA)
+#include "constrain/device/cuda/start_kernel.cuh"
+#endif
 
 /// Functions with one overload per kernel tag (`cpu` below, `cuda<>` in device/cuda/start_kernel.cuh), so that an
 /// element-wise kernel is written once for all devices:

@@ -56,7 +56,7 @@ std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set c
 template <class trainer, data::is_dataset dataset>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, dataset const& d, data::tail tail,
                              std::int64_t limit) {
-  return steps_of_epochs(t, epochs, detail::samples_of<trainer, true>("steps_of_epochs", d), tail, limit);
+  return constrain::steps_of_epochs(t, epochs, detail::samples_of<trainer, true>("steps_of_epochs", d), tail, limit);
 }
 
 } // namespace constrain

@@ -43,7 +43,7 @@ public:
 
   /// Runs all phases. Collective. Throws the errors of `fit`; if only some ranks throw, the job is aborted.
   [[gnu::noinline, gnu::cold]] fit_result run() try {
-    check_fits_agree(t_, options_, &data_);
+    detail::check_fits_agree(t_, options_, &data_);
     agreed(t_.world(), joint_call::fit, [&] {
       check();
       if (is_rank_0_) prepare_outputs();
@@ -73,7 +73,8 @@ private:
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
     steps_ = by_steps ? options_.steps.count() : by_epochs ? no_limit : 100;
     if (by_epochs)
-      steps_ = std::min(steps_, steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_, "fit"));
+      steps_ =
+          std::min(steps_, constrain::steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_, "fit"));
     is_done_ = first_step_ >= steps_;
     bool const is_same_data =
         t_.state().corpus == samples_.fingerprint() && !has_other_validation(t_.state(), validation_.fingerprint());

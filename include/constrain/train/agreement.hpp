@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Adds the hyperparameters that `for_each_hyperparameter` visits, with " of the optimizer" after their names.
 template <class hyper> void add_hyper(fingerprint& to, hyper const& h) {
-  for_each_hyperparameter(h, [&](std::string const& field, auto value) {
+  detail::for_each_hyperparameter(h, [&](std::string const& field, auto value) {
     to.add(concat({field, " of the optimizer"}), value);
   });
 }

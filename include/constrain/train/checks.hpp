@@ -30,7 +30,7 @@ void check_no_clipping(run_options const& o);
 /// Throws `error` if the schedule makes a learning rate of `h` infinite or NaN. Checks the first step and, for a
 /// schedule of the library, the largest possible step. (`scale_learning_rates` checks the rate of every step.)
 template <class hyper> void check_scheduled(hyper const& h, schedule::any const& s) {
-  auto const check = [&](hyper scaled, optimizer_steps step) { scale_learning_rates(scaled, s(step), 1); };
+  auto const check = [&](hyper scaled, optimizer_steps step) { detail::scale_learning_rates(scaled, s(step), 1); };
   check(h, 0);
   if (!s.fields().empty()) check(h, std::numeric_limits<std::int64_t>::max());
 }
@@ -40,7 +40,7 @@ template <class hyper> void check_scheduled(hyper const& h, schedule::any const&
 /// name in the error.
 template <class optimizer, class real>
 void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::string const& name) {
-  for_each_hyperparameter(step.decaying, [&]<class number>(std::string const&, number value) {
+  detail::for_each_hyperparameter(step.decaying, [&]<class number>(std::string const&, number value) {
     if constexpr (std::is_floating_point_v<number>)
       if (!is_finite(static_cast<double>(value)))
         throw error({name, ": `prepare` computes ", number_text(static_cast<double>(value)),
@@ -109,7 +109,7 @@ void check_first_updates(typename optimizer::hyper const& h, std::string const& 
 template <class optimizer, class real = float>
 void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   if constexpr (requires { optimizer::check(h); }) optimizer::check(h);
-  for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {
+  detail::for_each_hyperparameter(h, [&]<class number>(std::string const& field, number value) {
     if constexpr (std::is_floating_point_v<number>)
       check_number(name.c_str(), field.c_str(), static_cast<double>(value), number_range::finite);
   });

@@ -23,7 +23,7 @@ template <class real, class hyper, class function>
 /// The learning rate of an optimizer or, if it has none, of the optimizer that it wraps; 0 if neither has one.
 template <class hyper> double learning_rate_of(hyper const& h) {
   if constexpr (requires { h.learning_rate; }) return static_cast<double>(h.learning_rate);
-  else if constexpr (requires { h.base; }) return learning_rate_of(h.base);
+  else if constexpr (requires { h.base; }) return detail::learning_rate_of(h.base);
   else return 0;
 }
 
@@ -41,13 +41,13 @@ template <class hyper> void scale_learning_rates(hyper& h, double schedule, doub
     h.learning_rate =
         static_cast<rate>(scaled_learning_rate(static_cast<double>(h.learning_rate), schedule, factor, maximum));
   }
-  if constexpr (requires { h.base; }) scale_learning_rates(h.base, schedule, factor);
+  if constexpr (requires { h.base; }) detail::scale_learning_rates(h.base, schedule, factor);
 }
 
 /// Sets the learning rates of an optimizer and of the optimizers that it wraps.
 template <class hyper> void set_learning_rates(hyper& h, double rate) {
   if constexpr (requires { h.learning_rate; }) h.learning_rate = static_cast<decltype(h.learning_rate)>(rate);
-  if constexpr (requires { h.base; }) set_learning_rates(h.base, rate);
+  if constexpr (requires { h.base; }) detail::set_learning_rates(h.base, rate);
 }
 
 /// Calls f(name, value) if the field has an arithmetic or enumeration type; an enumeration is passed as int. Skips all
@@ -74,7 +74,7 @@ template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f,
                                                           std::string const& of = "hyper") {
   [[maybe_unused]] auto const visit = [&](char const* name, auto const& value) {
-    visit_number(of == "hyper" ? name : concat({name, " of ", of}), value, f);
+    detail::visit_number(of == "hyper" ? name : concat({name, " of ", of}), value, f);
   };
   if constexpr (requires { h.learning_rate; }) visit(".learning_rate", h.learning_rate);
   if constexpr (requires { h.weight_decay; }) visit(".weight_decay", h.weight_decay);
@@ -86,14 +86,14 @@ template <class hyper, class function>
   else if constexpr (is_made_of<hyper, double>) for_each_position<double>(h, f, of);
   else {
     int position = 0;
-    for_each_field(h, [&]<class field>(field const& value) {
+    detail::for_each_field(h, [&]<class field>(field const& value) {
       auto const name = concat({"field ", ++position, " of ", of});
-      if constexpr (!std::is_class_v<field> || !std::is_aggregate_v<field>) visit_number(name, value, f);
-      else if (&value != address_of_base(h)) for_each_hyperparameter(value, f, name);
+      if constexpr (!std::is_class_v<field> || !std::is_aggregate_v<field>) detail::visit_number(name, value, f);
+      else if (&value != detail::address_of_base(h)) detail::for_each_hyperparameter(value, f, name);
     });
   }
   if constexpr (requires { h.base; })
-    for_each_hyperparameter(
+    detail::for_each_hyperparameter(
         h.base,
         [&](std::string const& field, auto value) {
           f(concat({field, " of the base"}), value);

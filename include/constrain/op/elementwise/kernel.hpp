@@ -19,7 +19,7 @@ template <class functor> struct forward_of {
 
 template <class functor, class device> struct kernel<op::elementwise<functor>, device> {
   template <class stored> static void run(call const& c, tensor<stored const> x, tensor<stored> y) {
-    map_elements(device{}, c, y.count, forward_of<functor>{}, y.data, x.data);
+    constrain::map_elements(device{}, c, y.count, forward_of<functor>{}, y.data, x.data);
   }
 };
 
@@ -44,16 +44,16 @@ template <class functor> struct gradient_of {
 // The inputs are dy, then x and y, each only if the derivative uses it.
 template <class functor, class device> struct kernel<op::elementwise_gradient<functor>, device> {
   template <class stored> static void run(call const& c, tensor<stored const> dy, tensor<stored> dx) {
-    map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data);
+    constrain::map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data);
   }
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> saved, tensor<stored> dx) {
-    map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data, saved.data);
+    constrain::map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data, saved.data);
   }
   template <class stored>
   static void run(call const& c, tensor<stored const> dy, tensor<stored const> x, tensor<stored const> y,
                   tensor<stored> dx) {
-    map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data, x.data, y.data);
+    constrain::map_elements(device{}, c, dx.count, gradient_of<functor>{}, dx.data, dy.data, x.data, y.data);
   }
 };
 
