@@ -175,6 +175,8 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
 
 TEST_CASE("a Llama with the rotary embeddings or the attention of another model in Transformers 5 is refused") {
   auto const with = [](std::string const& members) { return refusal("\"use_cache\"", members + ", \"use_cache\""); };
+  CHECK(refusal("\"mlp_bias\": false", "\"mlp_bias\": true").starts_with("its mlp_bias is true, the trainer's is"));
+  CHECK(refusal("\"mlp_bias\": false,", "").empty());
   for (auto const* const value : {"false", "null"})
     CHECK(with(std::string("\"is_causal\": ") + value).starts_with("its is_causal is false, the trainer's is true;"));
   CHECK(with("\"is_causal\": true").empty());

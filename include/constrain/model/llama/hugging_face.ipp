@@ -125,7 +125,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   json.member("vocab_size", m.vocabulary).member("max_position_embeddings", m.context);
   json.member("hidden_act", "silu").member("rms_norm_eps", m.epsilon);
   json.member("tie_word_embeddings", m.tied).member("bos_token_id", nullptr).member("eos_token_id", nullptr);
-  if (!is_qwen2) json.member("attention_bias", m.biases);
+  if (!is_qwen2) json.member("attention_bias", m.biases).member("mlp_bias", false);
   if (m.window > 0) json.member("sliding_window", m.window);
   json.member("rope_theta", m.rotary.theta);
   detail::write_rope(json.object("rope_scaling"), m.rotary);
