@@ -283,6 +283,13 @@ TEST_CASE("json writer: numbers come back bit for bit") {
   CHECK((*it).int64() == std::numeric_limits<std::int64_t>::min());
 }
 
+TEST_CASE("json writer: whole numbers with a point are reals to every reader") {
+  json_writer w(json_reals::with_point);
+  w.array(json_layout::row).element(1).element(1.0).element(-0.0).element(1e-5).element(1e300).element(0.5f);
+  w.element(std::nan("")).element("1").end();
+  CHECK(w.text() == R"([1, 1.0, -0.0, 1e-05, 1e+300, 0.5, "nan", "1"])");
+}
+
 TEST_CASE("json: the longest text has 2^32 - 1 bytes") {
   // Pages that are never written take no memory, and the first byte ends the check of the UTF-8 at once.
   constexpr auto size = std::size_t{1} << 32;

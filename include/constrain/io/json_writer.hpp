@@ -18,6 +18,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// `row` are also rows.
 enum class json_layout { lines, row };
 
+/// How a floating-point number that is whole is written: as 1, or as 1.0 for a reader that distinguishes integers from
+/// reals, as Python does.
+enum class json_reals { shortest, with_point };
+
 /// Writes one JSON value, formatted for reading, with members in the order of the calls:
 ///
 ///     json_writer w;
@@ -30,6 +34,10 @@ enum class json_layout { lines, row };
 /// names.
 class json_writer {
 public:
+  json_writer() = default;
+  /// A writer that writes floating-point numbers in this way; by default, `json_reals::shortest`.
+  explicit json_writer(json_reals reals) : reals_(reals) {}
+
   /// Begins an object or array that is the outermost value or an element of an array. All calls that write return this
   /// writer.
   json_writer& object(json_layout layout = json_layout::lines) { return begin_element(), open('{', '}', layout); }
@@ -67,6 +75,7 @@ private:
 
   std::string out_;
   std::vector<level> levels_;
+  json_reals reals_ = json_reals::shortest;
 
   /// Writes the opening bracket `begin`; `end` will write `close`.
   json_writer& open(char begin, char close, json_layout layout);
@@ -97,9 +106,11 @@ private:
         if (!constrain::detail::is_finite(value)) return write_quoted(constrain::detail::number_text(value)), *this;
       if constexpr (std::integral<type>) return out_ += concat({value}), *this;
       char digits[64];
-      out_ +=
-          std::string_view(static_cast<char const*>(digits),
-                           static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
+      std::string_view const number(
+          static_cast<char const*>(digits),
+          static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, value).ptr - digits));
+      out_ += number;
+      if (reals_ == json_reals::with_point && number.find_first_of(".e") == number.npos) out_ += ".0";
     }
     return *this;
   }
