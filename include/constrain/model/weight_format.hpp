@@ -33,7 +33,7 @@ struct other_suffix {
 /// A copy of another tensor that files may also contain, such as a head that is tied to the token embedding.
 struct stored_copy {
   std::string_view name; // stored name of the copy
-  std::string_view of;   // stored name of the tensor that is loaded
+  std::string_view of;   // stored name of the tensor that is loaded; if it is missing, the copy is loaded
 };
 
 /// The names of the files in a model's directory: the weights, the index if several files contain the weights, and the
@@ -58,8 +58,9 @@ struct weight_format {
   // compared.
   std::string normalized{};
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
-  std::span<stored_copy const> copies{};          // not loaded; refused if they differ from the tensors that they copy,
-                                                  // and, with `.strict`, if no suffix in `ignored_suffixes` matches
+  std::span<stored_copy const> copies{};          // loaded only if the tensors that they copy are missing; refused if
+                                                  // they differ from these and, with `.strict`, if no suffix in
+                                                  // `ignored_suffixes` matches
   // Keys of `configuration` and `normalized` that describe only the head. With `.strict = false`, `load_pretrained`
   // does not compare them.
   std::span<std::string_view const> head_keys{};

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -134,6 +135,49 @@ TEST_CASE("a checkpoint is what Transformers would have saved") {
 
   // To be opened by make_hugging_face.py --open.
   if (auto const* const kept = std::getenv("CONSTRAIN_KEEP_CHECKPOINT")) t.save(kept);
+}
+
+TEST_CASE("the head of a GPT-2 is the token embedding: it may stand for it, but not differ from it") {
+  temporary_directory const directory;
+  auto const path = directory / "model.safetensors";
+  auto const source = ct::io::safetensors_file::open(theirs + "/model.safetensors");
+  std::vector<ct::io::tensor> tensors;
+  std::size_t token = 0;
+  for (auto const& t : source.tensors()) {
+    if (t.name == "transformer.wte.weight") token = tensors.size();
+    tensors.push_back(t);
+  }
+  auto const original = tensors[token];
+  // The head alone.
+  tensors[token].name = "lm_head.weight";
+  ct::io::write_safetensors(path, tensors);
+  ct::trainer<task> t;
+  CHECK(t.load_pretrained(path).text() == "all weights were found, and no others");
+  CHECK(largest_difference(t) < 1e-5);
+  // Both, with the head in FP64.
+  std::vector<float> values(original.bytes.size() / sizeof(float));
+  std::memcpy(values.data(), original.bytes.data(), original.bytes.size());
+  values[0] = -0.0F;
+  std::vector<double> head(values.begin(), values.end());
+  head[0] = 0;
+  tensors[token].dtype = "F64", tensors[token].bytes = std::as_bytes(std::span(head));
+  tensors.push_back(original), tensors.back().bytes = std::as_bytes(std::span(values));
+  auto const load = [&] {
+    ct::io::write_safetensors(path, tensors);
+    return sentence([&] { t.load_pretrained(path); });
+  };
+  CHECK(load().empty());
+  std::vector<float> signs = values;
+  signs[0] = 0;
+  tensors[token].dtype = "F32", tensors[token].bytes = std::as_bytes(std::span(signs));
+  CHECK(load().empty());
+  signs.back() += 1;
+  CHECK(load().find("have a 'lm_head.weight' that differs from 'transformer.wte.weight'") != std::string::npos);
+  tensors[token].dtype = "I32";
+  CHECK_FALSE(load().empty());
+  head.back() *= 1 + 1e-12;
+  tensors[token].dtype = "F64", tensors[token].bytes = std::as_bytes(std::span(head));
+  CHECK_FALSE(load().empty());
 }
 
 TEST_CASE("weights of another model are refused, and nothing changes") {

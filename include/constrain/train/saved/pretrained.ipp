@@ -22,7 +22,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// The tensor called `name`, or `name` without the format's prefix (GPT-2 files exist with and without "transformer."),
-/// or one of these names with one of the format's other suffixes; null: not found.
+/// or one of these names with one of the format's other suffixes, or else its copy, such as a tied head; null: not
+/// found.
 [[gnu::cold]] CONSTRAIN_INLINE io::tensor const* find_stored(io::safetensors_files const& file, std::string_view name,
                                                              weight_format const& format) {
   auto const find = [&](std::string_view candidate) {
@@ -34,6 +35,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   for (auto const& [suffix, other_suffix] : format.other_suffixes)
     if (stored == nullptr && name.ends_with(suffix))
       stored = find(concat({name.substr(0, name.size() - suffix.size()), other_suffix}));
+  for (auto const& [copy, original] : format.copies)
+    if (stored == nullptr && name == original) stored = find(copy);
   return stored;
 }
 
@@ -124,15 +127,33 @@ struct opened_weights {
   return result;
 }
 
+/// Whether two tensors have the same shape and values, which may be stored as different types.
+[[gnu::cold]] CONSTRAIN_INLINE bool same_values(io::tensor const& a, io::tensor const& b) {
+  if (a.shape != b.shape) return false;
+  if (a.dtype == b.dtype && std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin())) return true;
+  auto const type_a = io::floating_dtype(a.dtype), type_b = io::floating_dtype(b.dtype);
+  if (!type_a || !type_b) return false;
+  constexpr std::int64_t chunk = 512;
+  double values_a[chunk], values_b[chunk];
+  auto const size = static_cast<std::int64_t>(a.bytes.size()) / size_of(*type_a);
+  for (std::int64_t i = 0; i < size; i += chunk) {
+    auto const count = std::min(chunk, size - i);
+    auto const convert = [&](io::tensor const& from, dtype type, std::span<double> to) {
+      convert_reals(type, from.bytes.data() + i * size_of(type), dtype::f64, std::as_writable_bytes(to).data(), count);
+    };
+    convert(a, *type_a, values_a), convert(b, *type_b, values_b);
+    if (!std::equal(values_a, values_a + count, values_b)) return false;
+  }
+  return true;
+}
+
 /// Throws `error` if one of `format.copies` differs from the tensor that is loaded: the model has one tensor for both.
 [[gnu::cold]] CONSTRAIN_INLINE void check_copies(std::string const& path, io::safetensors_files const& saved,
                                                  weight_format const& format) {
   for (auto const& [name, original] : format.copies) {
     auto const* const copy = find_stored(saved, name, format);
     auto const* const loaded = find_stored(saved, original, format);
-    if (copy != nullptr && loaded != nullptr &&
-        (copy->dtype != loaded->dtype ||
-         !std::equal(copy->bytes.begin(), copy->bytes.end(), loaded->bytes.begin(), loaded->bytes.end())))
+    if (copy != nullptr && copy != loaded && loaded != nullptr && !same_values(*copy, *loaded))
       throw error({"the weights '", path, "' have a '", copy->name, "' that differs from '", loaded->name,
                    "', but the model ties these two: it has one tensor for both; load the weights into a model that "
                    "does not tie them"});
