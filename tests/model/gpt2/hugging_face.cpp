@@ -137,6 +137,20 @@ TEST_CASE("a checkpoint is what Transformers would have saved") {
   if (auto const* const kept = std::getenv("CONSTRAIN_KEEP_CHECKPOINT")) t.save(kept);
 }
 
+TEST_CASE("a size of a GPT-2 under Transformers' other name, and other names of its activation") {
+  CHECK(refusal("\"n_head\"", "\"num_attention_heads\"").empty());
+  CHECK(refusal("\"n_head\": 2", "\"n_head\": 2, \"num_attention_heads\": 4") ==
+        "its n_head is 4, the trainer's is 2; load it into a trainer with the same n_head");
+  CHECK(refusal("\"n_embd\": 8", "\"n_embd\": 8, \"hidden_size\": 9").starts_with("its n_embd is 9,"));
+  CHECK(refusal("\"n_layer\": 2", "\"n_layer\": 2, \"num_hidden_layers\": 3").starts_with("its n_layer is 3,"));
+  CHECK(refusal("\"n_positions\"", "\"max_position_embeddings\": 7, \"n_positions\"")
+            .starts_with("its n_positions is 7,"));
+  CHECK(refusal("\"n_positions\"", "\"max_position_embeddings\": null, \"n_positions\"").empty());
+  for (auto const* const name : {"gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast"})
+    CHECK(refusal("gelu_new", name).empty());
+  CHECK(refusal("gelu_new", "gelu").starts_with("its activation_function is gelu, the trainer's is gelu_new;"));
+}
+
 TEST_CASE("the head of a GPT-2 is the token embedding: it may stand for it, but not differ from it") {
   temporary_directory const directory;
   auto const path = directory / "model.safetensors";

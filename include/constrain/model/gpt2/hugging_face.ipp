@@ -10,17 +10,33 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::string weight_format_of<gpt2>::normalize(io::json const& configuration) {
   auto const causal = configuration.find("is_causal"); // in Transformers 5, null means false
   io::json_writer json;
-  json.object().member("is_causal", !causal || (!causal->is_null() && causal->boolean())).end();
+  json.object().member("is_causal", !causal || (!causal->is_null() && causal->boolean()));
+  if (auto const activation = configuration.value("activation_function")) {
+    auto const name = activation->string();
+    bool const is_gelu_new = name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" || name == "gelu_fast";
+    json.member("activation_function", is_gelu_new ? "gelu_new" : name);
+  }
+  // If a file has both names of a size, Transformers reads the first.
+  constexpr char const* other_names[][2] = {{"num_hidden_layers", "n_layer"},
+                                            {"num_attention_heads", "n_head"},
+                                            {"hidden_size", "n_embd"},
+                                            {"max_position_embeddings", "n_positions"}};
+  for (auto const& [other, name] : other_names)
+    if (auto const size = configuration.value(other)) json.member(name, size->int64());
+  json.end();
   return json.text();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<gpt2>::make(gpt2 const& m) {
-  io::json_writer json;
+  io::json_writer json, normalized;
   json.object().array("architectures").element("GPT2LMHeadModel").end().member("model_type", "gpt2");
-  json.member("n_layer", m.layers).member("n_head", m.heads).member("n_embd", m.width);
-  json.member("n_inner", 4 * m.width);
-  json.member("vocab_size", m.vocabulary).member("n_positions", m.context);
-  json.member("activation_function", "gelu_new").member("layer_norm_epsilon", 1e-5);
+  normalized.object();
+  for (auto* const out : {&json, &normalized}) {
+    out->member("n_layer", m.layers).member("n_head", m.heads).member("n_embd", m.width);
+    out->member("n_positions", m.context).member("activation_function", "gelu_new");
+  }
+  normalized.member("is_causal", true).end();
+  json.member("n_inner", 4 * m.width).member("vocab_size", m.vocabulary).member("layer_norm_epsilon", 1e-5);
   json.member("scale_attn_weights", true).member("scale_attn_by_inverse_layer_idx", false);
   json.member("tie_word_embeddings", true);
   if (m.vocabulary <= 50256) // the vocabulary lacks the end-of-text token, id 50256
@@ -32,8 +48,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           .ignored_suffixes = ignored_suffixes,
           .required_keys = required_keys,
           .normalize = &normalize,
-          .normalized = R"({"is_causal": true})",
-          .copies = copies};
+          .normalized = normalized.text(),
+          .copies = copies,
+          .normalized_keys = normalized_keys};
 }
 
 } // namespace constrain

@@ -62,14 +62,16 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void check_configuration(configuration_check const& check, std::string_view text,
                                                         std::string const& file, weight_format const& format) {
   auto const saved = io::json::parse(text, file);
+  // A value may have another name in the file; `normalize` gives it the name of the format.
+  auto const normalized_saved = io::json::parse(format.normalize == nullptr ? "{}" : format.normalize(saved),
+                                                "the result of weight_format::normalize");
   for (auto const& name : check.required)
-    if (auto const member = saved.find(name); !member || member->is_null())
+    if (auto const member = saved.find(name); (!member || member->is_null()) && !normalized_saved.value(name))
       throw error({"the configuration '", file, "' has no value for '", name,
                    "'; use the file that was saved with the weights"});
   auto const expected = io::json::parse(format.configuration, "weight_format::configuration");
   if (format.normalize == nullptr) return check.members(saved, expected);
-  auto const normalized = io::json::parse(format.normalized, "weight_format::normalized"),
-             normalized_saved = io::json::parse(format.normalize(saved), "the result of weight_format::normalize");
+  auto const normalized = io::json::parse(format.normalized, "weight_format::normalized");
   // The kind of model is compared first, since it explains all other differences, and only in its normalized form.
   std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
   if (auto const type = normalized.find("model_type")) {
