@@ -150,6 +150,7 @@ TEST_CASE("a config.json that contradicts the BERT is refused") {
             .starts_with("its model_type is roberta, the trainer's is bert;"));
   CHECK(of_classifier("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"gelu_new\"")
             .starts_with("its hidden_act is gelu_new, the trainer's is gelu;"));
+  CHECK(of_classifier("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"gelu_python\"").empty());
   CHECK(of_classifier("\"is_decoder\": false", "\"is_decoder\": true")
             .starts_with("its is_decoder is true, the trainer's is false;"));
   CHECK(of_classifier("\"use_cache\"", "\"position_embedding_type\": \"relative_key\", \"use_cache\"")

@@ -69,11 +69,15 @@ template <> struct weight_format_of<bert> {
   /// Keys that describe only the head.
   static constexpr std::string_view head_keys[] = {"num_labels"};
 
+  /// Keys whose values count only in the form of `normalize`.
+  static constexpr std::string_view normalized_keys[] = {"hidden_act"};
+
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(bert const& m);
   /// The values of keys that may be missing in a config.json, with Transformers' default for each missing key; see
   /// `weight_format::normalize`. The number of classes is the size of id2label or, without it, num_labels; it has no
-  /// default here, since a published body has neither, and the shape of the head shows it. Throws `error` if one of
+  /// default here, since a published body has neither, and the shape of the head shows it. The activation "gelu_python"
+  /// becomes "gelu", the same function. Throws `error` if one of
   /// these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };

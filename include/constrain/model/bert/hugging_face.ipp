@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   std::int64_t const label_count = num_labels ? num_labels->int64() : 0;
   io::json_writer json;
   json.object().member("type_vocab_size", types ? types->int64() : 2);
-  json.member("hidden_act", activation ? activation->string() : "gelu");
+  json.member("hidden_act", !activation || activation->string() == "gelu_python" ? "gelu" : activation->string());
   json.member("layer_norm_eps", epsilon ? epsilon->real() : 1e-12);
   json.member("position_embedding_type", position_type ? position_type->string() : "absolute");
   json.member("tie_word_embeddings", !tied || tied->boolean());
@@ -58,7 +58,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
           .normalized = normalized.text(),
           .other_suffixes = other_suffixes,
           .copies = std::span(copies).first(classifies ? 0 : 2),
-          .head_keys = head_keys};
+          .head_keys = head_keys,
+          .normalized_keys = normalized_keys};
 }
 
 } // namespace constrain
