@@ -130,6 +130,11 @@ TEST_CASE("held-out data without a label is refused before the first row") {
         }).starts_with("compare: the corpus has no labels"));
 }
 
+TEST_CASE("compare: a learning rate that is 0 in fp32 is refused") {
+  CHECK(sentence([] { ct::compare<task, ct::policies<>>(text(), {.learning_rate = 1e-60}); }) ==
+        "compare_options: .learning_rate is 1e-60; give 0, or a number that is above 0 in fp32");
+}
+
 TEST_CASE("the table is aligned, whatever the names") {
   std::vector<ct::comparison> rows(3);
   rows[0].name = "fp32, adamw";

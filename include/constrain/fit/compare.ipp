@@ -16,8 +16,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void check_comparison(compare_options const& o) {
   check_count("compare_options", ".tokens", o.tokens.count(), 1);
   check_number("compare_options", ".learning_rate", o.learning_rate, number_range::from_zero);
-  if (o.learning_rate > static_cast<double>(std::numeric_limits<float>::max())) // optimizers store it in fp32
-    refuse_number("compare_options", ".learning_rate", number_text(o.learning_rate), "a number that is finite in fp32");
+  // Optimizers store it in fp32.
+  bool const is_too_large = o.learning_rate > static_cast<double>(std::numeric_limits<float>::max());
+  if (is_too_large || (o.learning_rate > 0 && static_cast<float>(o.learning_rate) == 0))
+    refuse_number("compare_options", ".learning_rate", number_text(o.learning_rate),
+                  is_too_large ? "a number that is finite in fp32" : "0, or a number that is above 0 in fp32");
   check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
   check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
   if (o.validation_fraction != 0) // `from_zero_to_one` would accept 0
