@@ -135,6 +135,17 @@ TEST_CASE("compare: a learning rate that is 0 in fp32 is refused") {
         "compare_options: .learning_rate is 1e-60; give 0, or a number that is above 0 in fp32");
 }
 
+TEST_CASE("compare: the planned bytes are the used ones, even if predict, which no row runs, needs more") {
+  // With fusion::all, only `predict` stores all logits.
+  using wide = ct::task<ct::gpt2{.layers = 1, .heads = 1, .width = 2, .vocabulary = 512, .context = 64}, ct::causal_lm,
+                        ct::micro_batch{.sequences = 4}>;
+  using in_chunks = ct::policies<ct::optimizer::in_backward<ct::optimizer::sgd>, ct::fusion::all>;
+  auto const row = ct::compare<wide, in_chunks>(text(), {.tokens = 256, .validation_fraction = 0.1})[0];
+  CHECK(row.planned_peak <
+        ct::trainer<wide, ct::optimizer::in_backward<ct::optimizer::sgd>, ct::fusion::all>::memory.peak);
+  CHECK(row.planned_peak == row.used_peak);
+}
+
 TEST_CASE("the table is aligned, whatever the names") {
   std::vector<ct::comparison> rows(3);
   rows[0].name = "fp32, adamw";

@@ -60,7 +60,8 @@ struct comparison {
   std::string name;             // name of the strategy, or of the policies
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
                                 // count as in `compare_options`, even if their label is ignored
-  bytes planned_peak;           // size of one rank's arena (the memory of all tensors), planned at compile time
+  bytes planned_peak;           // bytes of one rank's arena (the memory of all tensors) that training and evaluation
+                                // need, planned at compile time; `trainer::memory.peak` unless `predict` needs more
   bytes used_peak;              // bytes of this rank's arena up to the last byte that was written to a buffer, plus
                                 // step parameters and scratch memory
   double loss = 0;              // `evaluation::loss` of the validation data, after training
@@ -122,7 +123,9 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
   auto const median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), median, seconds.end());
   row.tokens_per_second = static_cast<double>(step_tokens) / *median;
-  row.planned_peak = trainer::memory.peak;
+  using entries = typename trainer::entries;
+  auto const planned_end = std::max(entries::step::where.end, entries::evaluate::where.end);
+  row.planned_peak = bytes(planned_end) + entries::memory.peak - bytes(entries::buffers_end);
   row.used_peak = t.used_bytes();
   return row;
 }
