@@ -130,6 +130,19 @@ TEST_CASE("held-out data without a label is refused before the first row") {
         }).starts_with("compare: the corpus has no labels"));
 }
 
+TEST_CASE("compare: every row is checked before the first one trains, and the error names the row") {
+  auto const corpus = text();
+  ct::compare_options const years{.tokens = 100'000'000'000, .clip_norm = 1}; // the test ends only without training
+  using in_backward = ct::policies<ct::optimizer::in_backward<ct::optimizer::sgd>>;
+  CHECK(sentence([&] {
+          ct::compare<task, ct::policies<>, in_backward>(corpus, years);
+        }).starts_with("compare, row 'fp32, in_backward<sgd>': compare_options: .clip_norm is 1, but "));
+  CHECK(sentence([&] {
+          ct::compare<task>(corpus, {.tokens = years.tokens}, ct::strategy<ct::policies<>>{},
+                            ct::strategy<ct::policies<>>{.hyper = {.learning_rate = -1}, .name = "uphill"});
+        }).starts_with("compare, row 'uphill': adamw: .learning_rate is -1"));
+}
+
 TEST_CASE("compare: a learning rate that is 0 in fp32 is refused") {
   CHECK(sentence([] { ct::compare<task, ct::policies<>>(text(), {.learning_rate = 1e-60}); }) ==
         "compare_options: .learning_rate is 1e-60; give 0, or a number that is above 0 in fp32");

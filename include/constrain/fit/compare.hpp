@@ -1,19 +1,21 @@
 #pragma once
 
 #include "constrain/base/error.hpp"
+#include "constrain/comm/agreement.hpp"
 #include "constrain/comm/communicator.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/fit/fit.hpp"
 #include "constrain/train/cheapest.hpp"
 #include "constrain/train/hyperparameters.hpp"
+#include "constrain/train/ranks.hpp"
 #include "constrain/train/sample_set.hpp"
+#include "constrain/train/trainer.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -96,13 +98,35 @@ void check_comparisons_agree(communicator& world, compare_options const& o, std:
 /// Throws `error` if no sample of the held-out data has a valid label.
 void check_held_out(sample_set const& validation);
 
+/// The run options of a row's trainer.
+run_options run_of_row(compare_options const& o);
+
+/// Throws `error`: `text`, the error of the row `name`, with the name of the row and of the caller's options.
+[[noreturn]] void refuse_row(std::string const& name, std::string text);
+
+/// The name of a row: `name`, or the name of its policies if `name` is empty.
+template <class trainer> std::string name_of_row(std::string const& name) {
+  return name.empty() ? trainer::policy_set::name() : name;
+}
+
+/// Throws `error` for a row whose options, hyperparameters or number of ranks its trainer refuses. Collective.
+/// Allocates no arena, so that `compare` checks all rows before it trains the first one.
+template <class trainer>
+void check_row(compare_options const& options, typename trainer::hyper const& hyper, std::string const& name) {
+  auto const run = run_of_row(options);
+  try {
+    auto const ranks = find_ranks<typename trainer::policy_set>(run.deadline);
+    agreed(*ranks.world, joint_call::construction, [&] { check_values<typename trainer::entries>(hyper, run); });
+  } catch (error const& e) { refuse_row(name_of_row<trainer>(name), e.what()); }
+}
+
 /// Trains one row and measures its speed, memory and loss. Throws `error` for a part without a sample, for held-out
 /// data without a valid label, and the errors of the trainer. If `name` is empty, the row is named after its policies.
 template <class trainer, class parts_of_data>
 comparison measure(parts_of_data const& parts, compare_options const& options, typename trainer::hyper const& hyper,
-                   std::string name) {
-  trainer t(hyper,
-            {.seed = options.seed, .clip_norm = options.clip_norm, .dropout = options.dropout, .measure_memory = true});
+                   std::string const& name) {
+  using entries = typename trainer::entries;
+  trainer t(hyper, run_of_row(options));
   check_comparisons_agree(t.world(), options, parts.train.fingerprint(), parts.validation.fingerprint());
   // Data that does not fit the trainer is refused before training.
   auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
@@ -118,12 +142,11 @@ comparison measure(parts_of_data const& parts, compare_options const& options, t
     seconds.push_back(step_time.seconds());
   }
   comparison row;
-  row.name = name.empty() ? trainer::policy_set::name() : std::move(name);
+  row.name = name_of_row<trainer>(name);
   row.loss = t.evaluate(validation, [] { return false; })->loss;
   auto const median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), median, seconds.end());
   row.tokens_per_second = static_cast<double>(step_tokens) / *median;
-  using entries = typename trainer::entries;
   auto const planned_end = std::max(entries::step::where.end, entries::evaluate::where.end);
   row.planned_peak = bytes(planned_end) + entries::memory.peak - bytes(entries::buffers_end);
   row.used_peak = t.used_bytes();
@@ -146,12 +169,17 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 ///
 /// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, for too
 /// little data, for held-out data without a valid label, and if options or data differ between ranks. Also throws the
-/// errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and `evaluate`.
+/// errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and `evaluate`. Before the first row
+/// is trained, the options, the hyperparameters and the number of ranks are checked for all rows; an error names the
+/// row.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "
                                      "ct::compare<task, ct::policies<>>");
   auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
+  (detail::check_row<typename detail::trainer_with<task, sets>::type>(
+       options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {}),
+   ...);
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(
       parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
@@ -168,6 +196,11 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
   if (options.learning_rate != 0)
     throw error({"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
   auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
+  detail::check_row<typename detail::trainer_with<task, first>::type>(options, first_strategy.hyper,
+                                                                      first_strategy.name);
+  (detail::check_row<typename detail::trainer_with<task, rest>::type>(options, further_strategies.hyper,
+                                                                      further_strategies.name),
+   ...);
   return {detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, first_strategy.hyper,
                                                                             first_strategy.name),
           detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, further_strategies.hyper,

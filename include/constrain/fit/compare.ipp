@@ -10,6 +10,7 @@
 #include "constrain/io/json_writer.hpp"
 
 #include <limits>
+#include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -63,6 +64,17 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   values.add_hash("the fingerprint of the training data", training);
   values.add_hash("the fingerprint of the held-out data", held_out);
   check_ranks_agree(world, joint_call::compare, values);
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE run_options run_of_row(compare_options const& o) {
+  return {.seed = o.seed, .clip_norm = o.clip_norm, .dropout = o.dropout, .measure_memory = true};
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void refuse_row(std::string const& name, std::string text) {
+  // A row's run options are the caller's `compare_options`.
+  if (auto const begin = text.find("run_options: "); begin != std::string::npos)
+    text.replace(begin, std::string_view("run_options").size(), "compare_options");
+  throw error({"compare, row '", name, "': ", text});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_held_out(sample_set const& validation) {

@@ -29,6 +29,18 @@ template <class task_, class... list>
 using entries_of_trainer =
     entries<typename task_or_refusal<task_>::task, std::conditional_t<is_task<task_>, policies<list...>, policies<>>>;
 
+/// The checks of `h` and `run` that need no memory of the device. Throws `error` as the constructor of a trainer with
+/// these entries does.
+template <class entries>
+void check_values(typename entries::policies::optimizer::hyper const& h, run_options const& run) {
+  using optimizer = typename entries::policies::optimizer;
+  check_hyper<optimizer, storage<entries::master>>(h, entries::policies::optimizer_name());
+  check_run(run, entries::policies::device::value.is_cuda);
+  check_scheduled(h, run.schedule);
+  if constexpr (updates_in_backward<optimizer>) check_no_clipping(run);
+  check_settings(entries::parameters.view(), run);
+}
+
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
@@ -70,11 +82,7 @@ public:
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
-      detail::check_hyper<optimizer, storage<entries::master>>(h, policy_set::optimizer_name());
-      detail::check_run(run, policy_set::device::value.is_cuda);
-      detail::check_scheduled(h, run.schedule);
-      if constexpr (updates_in_backward<optimizer>) detail::check_no_clipping(run);
-      detail::check_settings(table(), run);
+      detail::check_values<entries>(h, run);
       engine_.allocate(run);
       state_.seed = run.seed;
       initialize(table(), state_.seed, engine_.arena(), ranks_.storage_group->rank());
