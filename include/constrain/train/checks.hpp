@@ -3,9 +3,11 @@
 #include "constrain/base/dtype.hpp"
 #include "constrain/base/number_check.hpp"
 #include "constrain/op/update/step_hyperparameters.hpp"
+#include "constrain/policy/optimizer/in_backward.hpp"
 #include "constrain/policy/optimizer/is_optimizer.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/run_options.hpp"
+#include "constrain/train/settings.hpp"
 
 #include <array>
 #include <cstdint>
@@ -115,6 +117,18 @@ void check_hyper(typename optimizer::hyper const& h, std::string const& name) {
   });
   check_prepared<optimizer, real>({h, {}}, name);
   check_first_updates<optimizer, arithmetic<real>>(h, name);
+}
+
+/// The checks of `h` and `run` that need no memory of the device. Throws `error` as the constructor of a trainer with
+/// these entries does.
+template <class entries>
+void check_values(typename entries::policies::optimizer::hyper const& h, run_options const& run) {
+  using optimizer = typename entries::policies::optimizer;
+  check_hyper<optimizer, storage<entries::master>>(h, entries::policies::optimizer_name());
+  check_run(run, entries::policies::device::value.is_cuda);
+  check_scheduled(h, run.schedule);
+  if constexpr (updates_in_backward<optimizer>) check_no_clipping(run);
+  check_settings(entries::parameters.view(), run);
 }
 
 } // namespace constrain::detail

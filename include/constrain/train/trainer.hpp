@@ -29,18 +29,6 @@ template <class task_, class... list>
 using entries_of_trainer =
     entries<typename task_or_refusal<task_>::task, std::conditional_t<is_task<task_>, policies<list...>, policies<>>>;
 
-/// The checks of `h` and `run` that need no memory of the device. Throws `error` as the constructor of a trainer with
-/// these entries does.
-template <class entries>
-void check_values(typename entries::policies::optimizer::hyper const& h, run_options const& run) {
-  using optimizer = typename entries::policies::optimizer;
-  check_hyper<optimizer, storage<entries::master>>(h, entries::policies::optimizer_name());
-  check_run(run, entries::policies::device::value.is_cuda);
-  check_scheduled(h, run.schedule);
-  if constexpr (updates_in_backward<optimizer>) check_no_clipping(run);
-  check_settings(entries::parameters.view(), run);
-}
-
 } // namespace detail
 
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time

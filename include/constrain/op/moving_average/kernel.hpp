@@ -27,8 +27,8 @@ template <class optimizer, class device> struct kernel<op::moving_average<optimi
   static void run(call const& c, tensor<stored const> weight, tensor<double const> norm_and_scale,
                   tensor<std::uint8_t const> bytes, tensor<stored> average) {
     auto const* const hyper = reinterpret_cast<op::step_hyperparameters<optimizer, stored> const*>(bytes.data);
-    constrain::map_elements(device{}, c, average.count, next_average<optimizer, stored>{norm_and_scale.data, hyper}, average.data,
-                 average.data, weight.data);
+    constrain::map_elements(device{}, c, average.count, next_average<optimizer, stored>{norm_and_scale.data, hyper},
+                            average.data, average.data, weight.data);
   }
 };
 
