@@ -51,6 +51,19 @@ static_assert(calls(attends, &info_of<op::attention>) == 2 && same(select_attent
 static_assert(calls(tiled, &info_of<op::attention>) == 0 && calls(tiled, &info_of<op::flash_attention>) == 2);
 static_assert(logsumexp_shape() == shape(2, 4, 3) && verify(tiled).ok());
 
+/// The probabilities of all iterations are too large: 2^12 * 2^36 elements. Flash attention does not store them.
+struct deep {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 5, .width = 4});
+    auto const y = repeat("block", 4096, x, [](value z) { return z + self_attention(z, z, z, {.heads = 1}); });
+    return linear("head", y, 5);
+  }
+};
+constexpr auto deep_program = built<task<deep{}, causal_lm, micro_batch{.sequences = 1, .tokens = 1 << 18}>>();
+static_assert(deep_program.failure.ok() && select_attention(deep_program, true).failure.ok());
+static_assert(select_attention(deep_program, false).failure.reason == why::tensor_too_large);
+static_assert(select_attention(deep_program, false).failure.called_from > 0);
+
 } // namespace
 
 TEST_CASE("select") {

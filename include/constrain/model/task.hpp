@@ -162,6 +162,7 @@ private:
   static constexpr builder write_model(std::int64_t rows, dtype real) {
     builder b;
     b.real = real;
+    b.checks_one_instance = true;
     value input_values[maximum_ports];
     for (int i = 0; i < inputs.size(); ++i) input_values[i] = add_port(b, port_kind::input, inputs[i], rows, {});
     value const logits = detail::call_with(model, input_values, std::make_index_sequence<inputs.size()>{});

@@ -28,6 +28,9 @@ struct builder {
   dtype real = dtype::f32;    // type of new parameters, and of inputs and labels that are not ids
   name_ref scope{};           // scope of the layer being built, such as "block.mlp"; parameter names begin with it
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
+  /// Whether `add_checked` checks only one instance of an activation. So it is while a model is written: the pass
+  /// `select_attention` checks all instances, since flash attention does not store the probabilities.
+  bool checks_one_instance = false;
 
   /// Adds `axis` to `enclosing`: the next nodes are in a loop over it. Loops nested deeper than `axis_list::capacity`
   /// are refused.
@@ -84,7 +87,9 @@ struct builder {
   /// Adds a value and returns its index. If `check_extents` refuses the value's extents, refuses the program and sets
   /// the extents to 1, so that later shape rules can still compute with them.
   constexpr int add_checked(value_info info) {
-    auto failure = check_extents(program, info);
+    auto checked = info;
+    if (checks_one_instance && info.role == role::activation) checked.axes = {}, checked.loop_carried_axis = -1;
+    auto failure = check_extents(program, checked);
     if (!failure.ok()) {
       failure.called_from = called_from;
       program.fail(failure);
