@@ -11,7 +11,7 @@ using constrain::test::sentence;
 namespace {
 
 using task = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 64, .vocabulary = 256, .context = 64}, ct::causal_lm,
-                      ct::micro_batch{.sequences = 4}>;
+                      ct::micro_batch{.sequences = 4, .evaluation_sequences = 64}>; // evaluation needs the most memory
 ct::advice advise(ct::bytes memory) { return ct::advise<task>(ct::device::cpu{}, memory); }
 bool says(ct::advice const& a, char const* text) { return a.text.find(text) != std::string::npos; }
 
@@ -22,7 +22,9 @@ TEST_CASE("advise: the fastest that fits, by the plans of trainers") {
   REQUIRE(all.table.size() == 39);
   REQUIRE(all.names.size() == 39);
   CHECK(all.names[0] == "fp32, adamw");
-  CHECK(all.table[0].peak == ct::entries<task, ct::policies<>>::memory.peak);
+  using entries = ct::entries<task, ct::policies<>>;
+  CHECK(all.table[0].peak == entries::memory.peak);
+  CHECK(entries::other_peak > entries::step::where.end);
   CHECK(all.index >= 0);
   CHECK(all.missing == ct::bytes(0));
   for (auto const& row : all.table) {
@@ -50,6 +52,7 @@ TEST_CASE("advise: what to do if nothing fits") {
   CHECK(says(advise(least - ct::bytes(1000)), "nothing fits: the smallest plan needs 1000 bytes more\n"));
   CHECK(says(advise(least - ct::bytes(1536)), "nothing fits: the smallest plan needs 1.5 KiB more\n"));
   CHECK(says(none, "write fewer sequences in a micro-batch"));
+  CHECK(says(none, "write fewer .evaluation_sequences"));
   CHECK(says(none, "not implemented yet"));
   CHECK_FALSE(says(none, "the largest parameter"));
   CHECK(says(advise(ct::kibibytes(100)), "the largest parameter and its gradient in fp32 do not fit"));

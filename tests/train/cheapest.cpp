@@ -30,6 +30,19 @@ static_assert(choice<ct::bytes(peak<recomputing>.count() - 1)>::index == 2);
 static_assert(choice<peak<lean>>::index == 2);
 static_assert(choice<peak<lean>>::table[0].peak == peak<plain> && !choice<peak<lean>>::table[0].fits);
 
+// The memory of the entries without gradients counts too, for the table as for the choice.
+using evaluating = ct::task<ct::gpt2{.layers = 3, .heads = 2, .width = 64, .vocabulary = 256, .context = 64},
+                            ct::causal_lm, ct::micro_batch{.sequences = 1, .evaluation_sequences = 32}>;
+using averaged = ct::policies<ct::precision::bf16, ct::optimizer::averaged<ct::optimizer::sgd>>;
+template <class set> constexpr ct::bytes evaluating_peak = ct::entries<evaluating, set>::memory.peak;
+template <class... sets> using choice_for_evaluation = ct::cheapest<evaluating_peak<lean>, evaluating, sets...>;
+static_assert(choice_for_evaluation<lean, averaged>::table[0].peak == evaluating_peak<lean>);
+static_assert(choice_for_evaluation<lean, averaged>::table[1].peak == evaluating_peak<averaged>);
+static_assert(ct::entries<evaluating, averaged>::other_peak > ct::entries<evaluating, averaged>::step::where.end);
+using small_enough = choice_for_evaluation<plain, lean>;
+static_assert(evaluating_peak<lean> < evaluating_peak<plain>);
+static_assert(small_enough::index == 1 && !small_enough::table[0].fits && small_enough::table[1].fits);
+
 /// One call each of a GEMM and of something else.
 constexpr ct::device_rates rates{.gemm_64 = 1,
                                  .gemm_32 = 2e9,

@@ -10,6 +10,7 @@
 #include "constrain/train/cheapest.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -68,9 +69,10 @@ template <class task, class... sets> void append_estimates(advice& a, set_list<s
 [[gnu::cold]] void check_memory(bytes memory);
 
 /// Chooses the fastest strategy of `a.table` that fits, and sets `a.index`, `a.missing` and `a.text`. `memory`: as in
-/// `advise`. `sequences`: the number of sequences in a micro-batch. `largest`: bytes of the largest parameter and its
-/// gradient.
-[[gnu::cold]] void finish_advice(advice& a, bytes memory, int sequences, bytes largest);
+/// `advise`. `sequences`, `evaluation_sequences`: the number of sequences in a micro-batch of a step and of `evaluate`.
+/// `largest`: bytes of the largest parameter and its gradient.
+[[gnu::cold]] void finish_advice(advice& a, bytes memory, std::int64_t sequences, std::int64_t evaluation_sequences,
+                                 bytes largest);
 
 /// Bytes of a task's largest parameter and its gradient, both in fp32. A parameter that is stacked over the layers of a
 /// repeat counts as one layer.
@@ -85,7 +87,7 @@ template <class task> constexpr bytes largest_parameter_and_gradient() {
 } // namespace detail
 
 /// Compares combinations of a precision (fp32, bf16, pure_bf16), a variant of AdamW, recomputation and fusion on one
-/// device. Finds the combinations whose step fits into `memory` bytes, the memory of the device, and the fastest of
+/// device. Finds the combinations whose trainer fits into `memory` bytes, the memory of the device, and the fastest of
 /// these by the cost model. If none fits, the text states how many bytes are missing and what to do. Throws `error` if
 /// `memory` is below 1 byte. The plans are made at compile time; no kernel is compiled. Compile-time error if the
 /// task's program is refused with one of the combinations, or if one needs a rate that is unknown (0) or out of range
@@ -103,7 +105,8 @@ template <class task, class device> advice advise(device, bytes memory) {
     detail::append_estimates<task>(a, detail::advised<device, precision::fp32>{}, memory);
     detail::append_estimates<task>(a, detail::advised<device, precision::bf16>{}, memory);
     detail::append_estimates<task>(a, detail::advised<device, precision::pure_bf16>{}, memory);
-    detail::finish_advice(a, memory, task::sequences, detail::largest_parameter_and_gradient<task>());
+    detail::finish_advice(a, memory, task::sequences, task::evaluation_sequences,
+                          detail::largest_parameter_and_gradient<task>());
   }
   return a;
 }

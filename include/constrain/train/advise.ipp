@@ -17,15 +17,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                  "; give the memory of the device, for example ct::gibibytes(16)"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void finish_advice(advice& a, bytes memory, int sequences, bytes largest) {
+[[gnu::cold]] CONSTRAIN_INLINE void finish_advice(advice& a, bytes memory, std::int64_t sequences,
+                                                  std::int64_t evaluation_sequences, bytes largest) {
   bytes smallest_peak = a.table[0].peak;
-  for (std::size_t k = 0; k < a.table.size(); ++k) {
-    auto const& row = a.table[k];
-    smallest_peak = row.peak < smallest_peak ? row.peak : smallest_peak;
-    bool const is_faster =
-        a.index < 0 || row.tokens_per_second > a.table[static_cast<std::size_t>(a.index)].tokens_per_second;
-    if (row.fits && is_faster) a.index = static_cast<int>(k);
-  }
+  for (auto const& row : a.table) smallest_peak = row.peak < smallest_peak ? row.peak : smallest_peak;
+  a.index = fastest(a.table.data(), static_cast<int>(a.table.size()));
   a.text = estimates_text(a.table.data(), a.names.data(), static_cast<int>(a.table.size()), a.index);
   if (a.index >= 0) {
     a.text += concat({"* is the fastest that fits: ", a.names[static_cast<std::size_t>(a.index)], "\n"});
@@ -34,6 +30,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   a.missing = smallest_peak - memory;
   a.text += concat({"nothing fits: the smallest plan needs ", missing_bytes_text(a.missing), " more\n"});
   if (sequences > 1) a.text += "- write fewer sequences in a micro-batch, and accumulate<N> for the same batch\n";
+  if (evaluation_sequences > sequences) a.text += "- write fewer .evaluation_sequences in the micro_batch\n";
   if (largest > memory)
     a.text += "- the largest parameter and its gradient in fp32 do not fit: tiling of a layer is not implemented yet; "
               "parallel::tensor<ranks> divides layers over several processes on CPUs\n";

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -18,7 +17,7 @@ template <class task, class... list> class trainer;
 
 /// A compile-time estimate of a strategy (a set of policies). No kernel is compiled.
 struct strategy_estimate {
-  bytes peak;                   // bytes of the step's plan; equals the trainer's peak unless another entry needs more
+  bytes peak;                   // the trainer's peak, over all entries
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
   double tokens_per_second = 0; // estimate for one rank
   bool fits = false;            // whether the peak is within the limits of the caller and of checkpoint::budget
@@ -45,10 +44,12 @@ template <class set> constexpr bytes limit_with_budget(bytes limit) {
 
 /// The estimate for a trainer of `task` with the policies `set`. Compile-time error if the program is refused.
 template <class task, class set> struct estimated {
-  using source = step_source<task, set>;
-  using step = planned<step_passes<source>, void, typename set::target>;
-  static_assert(sizeof(typename sound<step::failure.reason, step::failure>::type) > 0);
-  static constexpr bytes peak{source::template bytes_of<step_passes<source>>()};
+  using step = planned<step_passes<step_source<task, set>>, void, typename set::target>;
+  static constexpr bytes peak = [] {
+    constexpr bytes of_trainer{bytes_of_trainer<task, set>()};
+    if constexpr (of_trainer >= bytes(0)) return of_trainer;
+    else return entries<task, set>::memory.peak; // reports why a program is refused
+  }();
   static constexpr device_rates rates = rates_of<typename set::target>;
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
   // 1 if the program is refused, or a rate is missing or out of range; `sound` or `with_rates_of` reports the error.
@@ -72,17 +73,12 @@ template <class task, class set> struct trainer_of_set;
 template <class task, class... list> struct trainer_of_set<task, policies<list...>> {
   using type = trainer<task, list...>;
 };
-/// The peak of a trainer of `task` with the policies `set`, over all entries.
-template <class task, class set> inline constexpr bytes peak_of_entries = entries<task, set>::memory.peak;
 
-/// The index of the fastest strategy that fits, among the strategies whose bit in `excluded` is 0; -1: none.
-template <std::size_t size>
-constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uint64_t excluded) {
+/// The index of the fastest of `size` strategies that fits; -1: none.
+constexpr int fastest(strategy_estimate const* table, int size) {
   int best = -1;
-  for (std::size_t k = 0; k < size; ++k)
-    if (table[k].fits && (excluded >> k & 1u) == 0 &&
-        (best < 0 || table[k].tokens_per_second > table[static_cast<std::size_t>(best)].tokens_per_second))
-      best = static_cast<int>(k);
+  for (int k = 0; k < size; ++k)
+    if (table[k].fits && (best < 0 || table[k].tokens_per_second > table[best].tokens_per_second)) best = k;
   return best;
 }
 
@@ -91,9 +87,8 @@ constexpr int fastest(std::array<strategy_estimate, size> const& table, std::uin
 template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int strategy) {
   static_assert(missing.count() <= 0,
                 "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
-                "that the step of the nearest strategy needs beyond it (1 if only its evaluate, predict or generate "
-                "does not fit); add strategies that save memory, such as ct::policies<ct::checkpoint::every<1>>, or "
-                "write a larger limit");
+                "that the trainer of the nearest strategy needs beyond it; add strategies that save memory, such as "
+                "ct::policies<ct::checkpoint::every<1>>, or write a larger limit");
   return strategy;
 }
 
@@ -115,34 +110,23 @@ template <bytes limit, class task, class... sets> struct estimates {
   template <int k> using set_at = std::tuple_element_t<static_cast<std::size_t>(k), std::tuple<sets...>>;
   static constexpr std::array<strategy_estimate, sizeof...(sets)> table{estimated<task, sets>::within(limit)...};
 
-  /// The index of the fastest strategy for which the plans of all entries fit; -1: none. Ignores the strategies whose
-  /// bit in `excluded` is 1.
-  template <std::uint64_t excluded = 0> static constexpr int choose() {
-    constexpr int candidate = fastest(table, excluded);
-    if constexpr (candidate < 0) return -1;
-    else if constexpr (peak_of_entries<task, set_at<candidate>> <= limit_with_budget<set_at<candidate>>(limit))
-      return candidate;
-    else return choose<(excluded | std::uint64_t{1} << candidate)>();
-  }
   static constexpr std::array<bytes, sizeof...(sets)> limits{limit_with_budget<sets>(limit)...};
-  /// The index of the strategy whose step exceeds its limit by the fewest bytes, or is below it by the most.
+  /// The index of the strategy whose peak exceeds its limit by the fewest bytes, or is below it by the most.
   static constexpr std::size_t nearest() {
     std::size_t nearest_index = 0;
     for (std::size_t k = 1; k < table.size(); ++k)
       if (table[k].peak - limits[k] < table[nearest_index].peak - limits[nearest_index]) nearest_index = k;
     return nearest_index;
   }
-  /// The bytes by which the step of strategy `nearest()` exceeds its limit; 1 if the step fits, because then another
-  /// entry does not.
-  static constexpr bytes missing() {
-    auto const excess = table[nearest()].peak - limits[nearest()];
-    return excess > bytes(1) ? excess : bytes(1);
-  }
-  /// `choose`, with a compile-time error if no strategy fits, or if a rate is missing or out of range.
+  /// The bytes by which the peak of strategy `nearest()` exceeds its limit.
+  static constexpr bytes missing() { return table[nearest()].peak - limits[nearest()]; }
+  /// The index of the fastest strategy that fits. Compile-time error if no strategy fits, or if a rate is missing or
+  /// out of range.
   static constexpr int choose_or_refuse() {
     if constexpr (!(estimated<task, sets>::is_rated && ...))
       return (with_rates_of<typename sets::target, estimated<task, sets>::is_rated>(0) + ...);
-    else if constexpr (constexpr int strategy = choose(); strategy >= 0) return strategy;
+    else if constexpr (constexpr int strategy = fastest(table.data(), static_cast<int>(table.size())); strategy >= 0)
+      return strategy;
     else return strategy_with_missing_bytes<limits[nearest()], missing()>(0);
   }
 };
@@ -168,10 +152,10 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
 } // namespace detail
 
 /// Chooses, among the strategies whose trainers need at most `limit` bytes, the strategy that a cost model estimates to
-/// be the fastest. The compiler makes the plan of every strategy's step, but compiles no kernel. `sets`: 1 to 64
-/// `ct::policies`. If no strategy fits, a compile-time error states by how many bytes the step of the nearest strategy
-/// exceeds its limit. It is also a compile-time error if a strategy needs a device rate (device/rates.hpp) that is
-/// unknown or out of range.
+/// be the fastest. The compiler makes the plans of every strategy's trainer, but compiles no kernel. `sets`: 1 to 64
+/// `ct::policies`. If no strategy fits, a compile-time error states by how many bytes the nearest strategy exceeds its
+/// limit. It is also a compile-time error if a strategy needs a device rate (device/rates.hpp) that is unknown or out
+/// of range.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

@@ -9,13 +9,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The maximum of several integers and 0.
-template <class... integers> constexpr std::int64_t largest(integers... numbers) {
-  std::int64_t maximum = 0;
-  ((maximum = numbers > maximum ? numbers : maximum), ...);
-  return maximum;
-}
-
 /// The error if `peak` exceeds the limit of checkpoint::budget; no error otherwise. `of_step`: the step's
 /// `bytes_of_step`.
 constexpr diagnosis check_limit(slot_of::checkpointing const& checkpointing, bytes peak, bytes of_step) {

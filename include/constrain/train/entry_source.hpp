@@ -5,10 +5,12 @@
 #if defined(CONSTRAIN_WITH_CUDA)
 #include "constrain/op/cuda.cuh"
 #endif
+#include "constrain/pass/cost.hpp"
 #include "constrain/pass/step_passes.hpp"
 #include "constrain/policy/policies.hpp"
 #include "constrain/run/device_plan.hpp"
 
+#include <cstdint>
 #include <type_traits>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
@@ -67,13 +69,30 @@ template <class task, class policy_set, entry e> struct entry_source {
   }
 };
 
+/// The maximum of several integers and 0.
+template <class... integers> constexpr std::int64_t largest(integers... numbers) {
+  std::int64_t maximum = 0;
+  ((maximum = numbers > maximum ? numbers : maximum), ...);
+  return maximum;
+}
+
+/// Bytes that a trainer with the plan `step` and the entries `others` needs; -1 if one of their programs is refused.
+/// `others`: plans of their own, which do not share the persistent values of `step`, so that sets of policies can share
+/// these plans. In the trainer, their other buffers move behind the persistent values of `step`, and change nothing
+/// else: a layout does not depend on the offset at which it begins.
+template <class target, class step, class... others> constexpr std::int64_t bytes_of_plans() {
+  if (!(step::failure.ok() && ... && others::failure.ok())) return -1;
+  auto const end =
+      largest(step::where.end, (step::where.persistent_end - others::where.persistent_end + others::where.end)...);
+  auto const scratch = largest(device_plan_of<step, target>.scratch, device_plan_of<others, target>.scratch...);
+  device_reserve const reserve{target::parameter_bytes + scratch, target::alignment};
+  return reserve.begin(end) + reserve.bytes;
+}
+
 /// Bytes that a trainer with these passes needs for its step: the trainer's peak, unless another entry needs more. -1
 /// if the program is refused.
 template <class passes, class target> constexpr std::int64_t bytes_of_step() {
-  using step = planned<passes, void, target>;
-  if (!step::failure.ok()) return -1;
-  device_reserve const reserve{target::parameter_bytes + device_plan_of<step, target>.scratch, target::alignment};
-  return reserve.begin(step::where.end) + reserve.bytes;
+  return bytes_of_plans<target, planned<passes, void, target>>();
 }
 
 /// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel of the program without recomputation has
@@ -114,5 +133,18 @@ template <class task, class policy_set, entry e> struct source_of_entry {
 template <class task, class policy_set> struct source_of_entry<task, policy_set, entry::step> {
   using type = step_source<task, policy_set>;
 };
+
+/// The plan of an entry without gradients that does not share the persistent values of the step.
+template <class task, class policy_set, entry e>
+using own_plan =
+    planned<forward_passes<typename source_of_entry<task, policy_set, e>::type>, void, typename policy_set::target>;
+
+/// `entries<task, policy_set>::memory.peak`, from fewer plans; -1 if the program of an entry is refused.
+template <class task, class policy_set> constexpr std::int64_t bytes_of_trainer() {
+  using target = typename policy_set::target;
+  using step = planned<step_passes<step_source<task, policy_set>>, void, target>;
+  return bytes_of_plans<target, step, own_plan<task, policy_set, entry::evaluate>,
+                        own_plan<task, policy_set, entry::predict>, own_plan<task, policy_set, entry::generate>>();
+}
 
 } // namespace constrain::detail
