@@ -31,6 +31,16 @@ static_assert(ct::largest_batch<peak<small, 1>, small, ct::causal_lm>.sequences 
 static_assert(ct::largest_batch<peak<small, 7>, small, ct::causal_lm>.sequences == 7);
 static_assert(ct::largest_batch<ct::bytes(peak<small, 7>.count() - 1), small, ct::causal_lm>.sequences == 6);
 
+// The peak falls where the logits reach 256 MiB, because the head and the loss become a loop over rows there.
+using in_backward = ct::optimizer::in_backward<eight_bits>;
+template <int sequences> constexpr ct::bytes lean_peak = peak<ct::gpt2{}, sequences, pure_bf16, in_backward, every<1>>;
+template <ct::bytes limit>
+constexpr int largest_lean =
+    ct::largest_batch<limit, ct::gpt2{}, ct::causal_lm, pure_bf16, in_backward, every<1>>.sequences;
+static_assert(lean_peak<1> < lean_peak<3> && lean_peak<3> < lean_peak<2>);
+static_assert(largest_lean<lean_peak<3>> == 3);
+static_assert(largest_lean<ct::bytes(lean_peak<3>.count() - 1)> == 1);
+
 } // namespace
 
 TEST_CASE("largest_batch: more memory, or policies that save it, give more sequences") {

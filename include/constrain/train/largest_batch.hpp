@@ -1,6 +1,9 @@
 #pragma once
 
+#include "constrain/pass/row_loop.hpp"
 #include "constrain/train/entries.hpp"
+
+#include <cstdint>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -15,26 +18,20 @@ template <bytes limit, bytes missing> constexpr micro_batch with_missing_bytes(m
   return batch;
 }
 
-/// Bytes that a trainer needs for its step: the trainer's peak, unless another entry needs more. -1 if the program is
-/// refused.
-template <class task, class policy_set> constexpr bytes peak_of_step() {
-  using source = step_source<task, policy_set>;
-  return bytes(source::template bytes_of<step_passes<source>>());
-}
-
 /// The task of a model with micro-batches of `sequences` sequences.
 template <auto model, class objective, int sequences>
 using task_of_sequences = task<model, objective, micro_batch{.sequences = sequences}>;
 
-/// The peak of a trainer's step, as a function of the number of sequences.
+/// The peak of a trainer's step, as a function of the number of sequences. A peak is -1 if the program is refused.
 template <auto model, class objective, class policy_set> struct step_peaks {
   template <int sequences>
-  static constexpr bytes peak = peak_of_step<task_of_sequences<model, objective, sequences>, policy_set>();
+  using passes = step_passes<step_source<task_of_sequences<model, objective, sequences>, policy_set>>;
+  template <int sequences> static constexpr bytes peak{bytes_of_step<passes<sequences>, typename policy_set::target>()};
 };
-/// The peak over all entries of a trainer, as a function of the number of sequences.
+/// The peak over all entries of a trainer. As `step_peaks`.
 template <auto model, class objective, class policy_set> struct entry_peaks {
   template <int sequences>
-  static constexpr bytes peak = entries<task_of_sequences<model, objective, sequences>, policy_set>::memory.peak;
+  static constexpr bytes peak{bytes_of_trainer<task_of_sequences<model, objective, sequences>, policy_set>()};
 };
 
 inline constexpr int maximum_sequences = 1 << 16; // the most sequences that `largest_batch` tries
@@ -48,41 +45,72 @@ constexpr int interpolated(int low, int high, bytes at_low, bytes limit, bytes r
 }
 
 /// The next number of sequences to try, above `low` and below `high`. The peak is nearly linear in this number, so the
-/// search extrapolates until a number does not fit, then alternates between interpolation and bisection. `rounds`: how
-/// many numbers the search has tried.
-template <bytes limit, class peaks, int low, int high, int rounds> constexpr int guess_between() {
-  if constexpr (low == 1 && high > maximum_sequences) return 2;
+/// search extrapolates until a number does not fit, then alternates between interpolation and bisection. `start`: the
+/// number at which the search began. `rounds`: how many numbers the search has tried.
+template <bytes limit, class peaks, int low, int high, int start, int rounds> constexpr int guess_between() {
+  if constexpr (low == start && high > maximum_sequences) return low + 1;
   else if constexpr (high > maximum_sequences) {
     constexpr bytes at_low = peaks::template peak<low>;
-    return interpolated(low, high, at_low, limit, at_low - peaks::template peak<1>, low - 1);
+    return interpolated(low, high, at_low, limit, at_low - peaks::template peak<start>, low - start);
   } else if constexpr (rounds % 2 == 0) {
     constexpr bytes at_low = peaks::template peak<low>;
     return interpolated(low, high, at_low, limit, peaks::template peak<high> - at_low, high - low);
   } else return low + (high - low) / 2;
 }
 
-/// The largest number of sequences in [low, high) whose peak is at most `limit`. `low` must fit; `high` must not fit or
-/// must be above `maximum_sequences`. A number whose program is refused (peak -1) does not fit. Assumes that the peak
-/// does not fall as the number rises.
-template <bytes limit, class peaks, int low, int high, int rounds = 0> constexpr int largest_between() {
+/// Whether a number of sequences fits. A number whose program is refused does not fit.
+template <bytes limit, class peaks, int sequences>
+inline constexpr bool fits_in =
+    peaks::template peak<sequences>.count() >= 0 && peaks::template peak<sequences> <= limit;
+
+/// The largest number of sequences in [low, high) that fits. `low` must fit; `high` must not fit or must be above
+/// `maximum_sequences`. Assumes that the peak does not fall as the number rises.
+template <bytes limit, class peaks, int low, int high, int start = low, int rounds = 0>
+constexpr int largest_between() {
   if constexpr (high - low <= 1) return low;
   else {
-    constexpr int guess = guess_between<limit, peaks, low, high, rounds>();
-    constexpr bytes at_guess = peaks::template peak<guess>;
-    if constexpr (at_guess.count() >= 0 && at_guess <= limit)
-      return largest_between<limit, peaks, guess, high, rounds + 1>();
-    else return largest_between<limit, peaks, low, guess, rounds + 1>();
+    constexpr int guess = guess_between<limit, peaks, low, high, start, rounds>();
+    if constexpr (fits_in<limit, peaks, guess>) return largest_between<limit, peaks, guess, high, start, rounds + 1>();
+    else return largest_between<limit, peaks, low, guess, start, rounds + 1>();
   }
 }
 
-/// The largest micro-batch for which all entries of the trainer fit. The step with one sequence must fit.
-template <bytes limit, auto model, class objective, class policy_set> constexpr micro_batch largest_of_entries() {
-  using peaks_of_entries = entry_peaks<model, objective, policy_set>;
-  constexpr int of_step = largest_between<limit, step_peaks<model, objective, policy_set>, 1, maximum_sequences + 1>();
-  if constexpr (peaks_of_entries::template peak<of_step> <= limit) return {of_step};
-  else if constexpr (peaks_of_entries::template peak<1> <= limit)
-    return {largest_between<limit, peaks_of_entries, 1, of_step>()};
-  else return with_missing_bytes<limit, peaks_of_entries::template peak<1> - limit>({});
+/// The largest number of sequences in [low, high) for which all entries of the trainer fit; 0: none. `high` as in
+/// `largest_between`.
+template <bytes limit, class steps, class all_entries, int low, int high> constexpr int largest_of_entries() {
+  if constexpr (!fits_in<limit, steps, low>) return 0;
+  else if constexpr (constexpr int of_step = largest_between<limit, steps, low, high>();
+                     fits_in<limit, all_entries, of_step>)
+    return of_step;
+  else if constexpr (fits_in<limit, all_entries, low>) return largest_between<limit, all_entries, low, of_step>();
+  else return 0;
+}
+
+/// Bytes of the logits over whose rows the pass `fuse` would loop if they were large enough; 0: none.
+constexpr std::int64_t loopable_logits(program const& p) {
+  for (int i = 0; p.failure.ok() && i < p.nodes.size(); ++i) {
+    auto const& n = p.nodes[i];
+    if (!calls(n, info_of<op::linear>) || !is_large_activation(p, n.outputs[0], 0)) continue;
+    auto const& info = p.values[n.outputs[0].value];
+    if (row_looping(p, i, 0).applies()) return info.shape.elements() * size_of(info.type);
+  }
+  return 0;
+}
+
+/// The first number of sequences for which the head and the loss become a loop over rows because their logits are large
+/// (`slot_of::fusion::smallest_logits`). The peak may fall there. 0: none up to `maximum_sequences`.
+template <auto model, class objective, class policy_set> constexpr int first_with_row_loop() {
+  constexpr auto const& fusion = policy_set::fusion::value;
+  constexpr int sequences = task_of_sequences<model, objective, 1>::tokens > 16 ? 1 : 17; // at least two chunks of rows
+  using steps = step_peaks<model, objective, policy_set>;
+  if constexpr (!fusion.fuses || fusion.smallest_logits <= 0) return 0;
+  else if constexpr (constexpr auto bytes = loopable_logits(steps::template passes<sequences>::before_fusion());
+                     bytes == 0)
+    return 0;
+  else {
+    constexpr auto first = (fusion.smallest_logits - 1) / (bytes / sequences) + 1;
+    return first <= maximum_sequences ? static_cast<int>(first) : 0;
+  }
 }
 
 /// Computes `largest_batch`.
@@ -90,24 +118,35 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
   constexpr bool searches = policy_set::checkpointing::value.searches();
   static_assert(!searches, "largest_batch: checkpoint::budget chooses what to recompute for one given micro-batch; "
                            "write checkpoint::every<1> or checkpoint::keep<> instead");
+  using task_of_one = task_of_sequences<model, objective, 1>;
+  using steps = step_peaks<model, objective, policy_set>;
+  using all_entries = entry_peaks<model, objective, policy_set>;
   if constexpr (searches) return {};
-  else if constexpr (constexpr bytes peak_of_one = step_peaks<model, objective, policy_set>::template peak<1>;
-                     peak_of_one.count() < 0) {
+  else if constexpr (all_entries::template peak<1>.count() < 0) {
     // The program is refused. The static_assert that says why is reached only by making the entries.
-    [[maybe_unused]] constexpr bytes refused = entry_peaks<model, objective, policy_set>::template peak<1>;
+    [[maybe_unused]] constexpr bytes refused = entries<task_of_one, policy_set>::memory.peak;
     return {};
-  } else if constexpr (peak_of_one > limit) return with_missing_bytes<limit, peak_of_one - limit>({});
-  else return largest_of_entries<limit, model, objective, policy_set>();
+  } else {
+    // Where the row loop starts, the peak may fall. So more sequences than there may fit even if fewer do not.
+    constexpr int first = first_with_row_loop<model, objective, policy_set>();
+    constexpr int start = first > 1 ? first : 1;
+    if constexpr (constexpr int found = largest_of_entries<limit, steps, all_entries, start, maximum_sequences + 1>();
+                  found > 0)
+      return {found};
+    else if constexpr (constexpr int fewer = largest_of_entries<limit, steps, all_entries, 1, first>(); fewer > 0)
+      return {fewer};
+    else return with_missing_bytes<limit, all_entries::template peak<1> - limit>({});
+  }
 }
 
 } // namespace detail
 
 /// The largest micro-batch whose trainer needs at most `limit` bytes on each rank (`trainer::memory.peak`), as a
-/// constant. The search assumes that a larger micro-batch does not need less memory. `model`, `objective`: as in
-/// `task`. The compiler makes the plans of a few micro-batches, but compiles no kernel. `list`: the policies of the
-/// trainer; checkpoint::budget is refused. Sequences have the default length (see `micro_batch::tokens`), for example
-/// `model.context` tokens. A micro-batch has at most 65536 sequences. If one sequence does not fit, a compile-time
-/// error states how many bytes are missing.
+/// constant. The search assumes that a larger micro-batch does not need less memory, except where the loop over rows of
+/// fusion::automatic starts. `model`, `objective`: as in `task`. The compiler makes the plans of a few micro-batches,
+/// but compiles no kernel. `list`: the policies of the trainer; checkpoint::budget is refused. Sequences have the
+/// default length (see `micro_batch::tokens`), for example `model.context` tokens. A micro-batch has at most 65536
+/// sequences. If one sequence does not fit, a compile-time error states how many bytes are missing.
 ///
 ///     constexpr auto batch = ct::largest_batch<ct::mebibytes(4096), ct::gpt2{}, ct::causal_lm, ct::precision::bf16>;
 ///     ct::trainer<ct::task<ct::gpt2{}, ct::causal_lm, batch>, ct::precision::bf16> t;
