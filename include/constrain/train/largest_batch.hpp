@@ -119,9 +119,13 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
   static_assert(!searches, "largest_batch: checkpoint::budget chooses what to recompute for one given micro-batch; "
                            "write checkpoint::every<1> or checkpoint::keep<> instead");
   using task_of_one = task_of_sequences<model, objective, 1>;
+  constexpr bool has_length = task_of_one::requested_tokens >= 1 || !is_model<decltype(model)>;
+  static_assert(has_length,
+                "largest_batch: the model has no member `context` above 0, which is the number of tokens of "
+                "a sequence; add it to the model, for example `static constexpr int context = 128;`");
   using steps = step_peaks<model, objective, policy_set>;
   using all_entries = entry_peaks<model, objective, policy_set>;
-  if constexpr (searches) return {};
+  if constexpr (searches || !has_length) return {};
   else if constexpr (all_entries::template peak<1>.count() < 0) {
     // The program is refused. The static_assert that says why is reached only by making the entries.
     [[maybe_unused]] constexpr bytes refused = entries<task_of_one, policy_set>::memory.peak;
