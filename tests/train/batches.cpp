@@ -175,7 +175,7 @@ TEST_CASE("batches without a label are left out") {
   auto const last = corpus::from_bytes(bytes, prompt);
   CHECK(
       sentence([&] { ct::batch_source(last, 1, {}, 1, 37, tail::carry, 0, 1); }) ==
-      "batches: the corpus has no labels, because its labels are in the last tokens, which fill no sample; give fewer "
-      "`.tokens` per sequence or more text to learn");
+      "batches: the corpus has no labels, because only its last tokens, which fill no sample, could be labels; give "
+      "fewer `.tokens` per sequence or more text to learn");
   CHECK(sentence([&] { ct::batch_source(last, 1, {}, 1, 39, tail::carry, 0, 1); }).empty());
 }

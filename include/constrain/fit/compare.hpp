@@ -26,7 +26,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // for rows without a `strategy`, replaces the learning rates of the optimizer and of its
-                            // `base`, if they have any; at least 0 and finite in fp32; 0: the defaults
+                            // `base`, if they have any; 0, or above 0 and finite in fp32; 0: the defaults
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                             // optimizer::in_backward needs 0
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1); models without
@@ -101,7 +101,7 @@ void check_held_out(sample_set const& validation);
 /// The run options of a row's trainer.
 run_options run_of_row(compare_options const& o);
 
-/// Throws `error`: `text`, the error of the row `name`, with the name of the row and of the caller's options.
+/// Throws `error` for the row `name`: its name, then `text`, in which "compare_options" replaces "run_options".
 [[noreturn]] void refuse_row(std::string const& name, std::string text);
 
 /// The name of a row: `name`, or the name of its policies if `name` is empty.

@@ -58,7 +58,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void interruption::handle(int number, siginfo_t* info, void* context) {
-  // The program's handler may call this one: it found it when it was installed, while an earlier object existed.
+  // The program's handler may call this one, if it was installed while an earlier object existed and found this
+  // handler.
   int const outer = handled_;
   if (outer == number) return;
   handled_ = number;

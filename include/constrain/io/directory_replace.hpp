@@ -35,14 +35,14 @@ struct old_directory {
   std::vector<std::string> files; // names of the files to remove, in this order; a mark is last
 };
 
-/// The error of a save that failed with `errno` before it wrote a file. `display_name`: the name of the target.
+/// The error of a save that failed with `errno` and left the target unchanged. `display_name`: the name of the target.
 [[gnu::cold]] error not_saved(std::string const& display_name);
 
 /// Returns the directory `name`, if it exists, and the files to remove with it. Throws `error` unless a save may
 /// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, holds only an
 /// incomplete mark, has a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without
 /// marks) suffices, because the caller chose this directory as the target. Also throws `error` for an invalid manifest,
-/// and if the process has no file descriptors or memory left.
+/// and if no file descriptors or memory are left.
 /// `owner`: the owner of new files. `display_name`: the directory's name in errors. `attempts`: how many times to retry
 /// if another writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,

@@ -79,7 +79,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     return error(
         {"'", display_name, "' ", cause, ", so saving there would lose it; move it away or choose another path"});
   };
-  // Without descriptors or memory, nothing can be read: this says nothing about the directory.
+  // Without descriptors or memory, nothing can be read, whatever the directory holds.
   auto const check_resources = [&] {
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) throw not_saved(display_name);
   };
@@ -107,7 +107,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
     if (auto const saved = saved_inside(old.directory))
       throw error({"'", display_name, "' holds the saved run '", *saved, "', so saving there would lose it; choose ",
-                   "another path or, with `fit`, set .keep_last, which saves beside it"});
+                   "another path or, if this is the .directory of `fit`, set .keep_last, which saves beside it"});
     throw refusal("holds files that this library did not save");
   }
   if (manifest_files) old.files = *manifest_files;

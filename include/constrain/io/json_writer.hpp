@@ -35,7 +35,7 @@ enum class json_reals { shortest, with_point };
 class json_writer {
 public:
   json_writer() = default;
-  /// A writer that writes floating-point numbers in this way; by default, `json_reals::shortest`.
+  /// A writer that writes floating-point numbers as `reals` says.
   explicit json_writer(json_reals reals) : reals_(reals) {}
 
   /// Begins an object or array that is the outermost value or an element of an array. All calls that write return this

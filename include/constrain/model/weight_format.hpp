@@ -59,8 +59,8 @@ struct weight_format {
   std::string normalized{};
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
   std::span<stored_copy const> copies{};          // loaded only if the tensors that they copy are missing; refused if
-                                                  // they differ from these and, with `.strict`, if no suffix in
-                                                  // `ignored_suffixes` matches
+                                                  // they differ from these and, with `.strict`, if they are not loaded
+                                                  // and no suffix in `ignored_suffixes` matches
   // Keys of `configuration` and `normalized` that describe only the head. With `.strict = false`, `load_pretrained`
   // does not compare them.
   std::span<std::string_view const> head_keys{};

@@ -62,7 +62,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add("the lowest validation loss", s.best_validation_loss);
   to.add("the number of evaluations since the lowest loss", s.evaluations_since_best);
   to.add("the step of a missed evaluation", s.missed_evaluation);
-  to.add_hash("the fingerprint of the validation data of these losses", s.validation);
+  to.add_hash("the fingerprint of the validation data", s.validation);
   to.add("the learning-rate factor", s.learning_rate_factor);
 }
 

@@ -58,11 +58,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(data::corpus const& corpus, std::int64_t tokens,
                                                      std::string_view caller, bool pads) {
   auto const size = data::samples(corpus.size(), tokens, caller);
-  auto const used = size * tokens + 1; // the tokens behind these fill no sample
+  auto const used = size * tokens + 1; // the tokens after these fill no sample
   sample_set::words const wording{
       "corpus", "corpus has", "this corpus", "more text",
       corpus.labels(used, corpus.size() - used) > 0
-          ? "its labels are in the last tokens, which fill no sample; give fewer `.tokens` per sequence or more text"
+          ? "only its last tokens, which fill no sample, could be labels; give fewer `.tokens` per sequence or more "
+            "text"
           : "its samples could only predict prompt tokens or padding; give a corpus with text"};
   return {std::make_shared<detail::corpus_samples const>(detail::corpus_samples{corpus, tokens}),
           {wording, size, corpus.fingerprint(), pads}};

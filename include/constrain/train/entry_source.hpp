@@ -77,9 +77,9 @@ template <class... integers> constexpr std::int64_t largest(integers... numbers)
 }
 
 /// Bytes that a trainer with the plan `step` and the entries `others` needs; -1 if one of their programs is refused.
-/// `others`: plans of their own, which do not share the persistent values of `step`, so that sets of policies can share
-/// these plans. In the trainer, their other buffers move behind the persistent values of `step`, and change nothing
-/// else: a layout does not depend on the offset at which it begins.
+/// `others`: plans that do not share the persistent values of `step`, so that several sets of policies can use the same
+/// plans. In the trainer, their other buffers begin after the persistent values of `step`; nothing else in these plans
+/// changes, because a layout does not depend on the offset at which it begins.
 template <class target, class step, class... others> constexpr std::int64_t bytes_of_plans() {
   if (!(step::failure.ok() && ... && others::failure.ok())) return -1;
   auto const end =
@@ -139,7 +139,8 @@ template <class task, class policy_set, entry e>
 using own_plan =
     planned<forward_passes<typename source_of_entry<task, policy_set, e>::type>, void, typename policy_set::target>;
 
-/// `entries<task, policy_set>::memory.peak`, from fewer plans; -1 if the program of an entry is refused.
+/// `entries<task, policy_set>::memory.peak`; -1 if the program of an entry is refused. Sets of policies that differ
+/// only in the step share the plans of the other entries.
 template <class task, class policy_set> constexpr std::int64_t bytes_of_trainer() {
   using target = typename policy_set::target;
   using step = planned<step_passes<step_source<task, policy_set>>, void, target>;

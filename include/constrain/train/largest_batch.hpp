@@ -28,7 +28,7 @@ template <auto model, class objective, class policy_set> struct step_peaks {
   using passes = step_passes<step_source<task_of_sequences<model, objective, sequences>, policy_set>>;
   template <int sequences> static constexpr bytes peak{bytes_of_step<passes<sequences>, typename policy_set::target>()};
 };
-/// The peak over all entries of a trainer. As `step_peaks`.
+/// Like `step_peaks`, but the peak over all entries of a trainer.
 template <auto model, class objective, class policy_set> struct entry_peaks {
   template <int sequences>
   static constexpr bytes peak{bytes_of_trainer<task_of_sequences<model, objective, sequences>, policy_set>()};
@@ -122,7 +122,7 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
   constexpr bool has_length = task_of_one::requested_tokens >= 1 || !is_model<decltype(model)>;
   static_assert(has_length,
                 "largest_batch: the model has no member `context` above 0, which is the number of tokens of "
-                "a sequence; add it to the model, for example `static constexpr int context = 128;`");
+                "a sequence; give the model one, for example `static constexpr int context = 128;`");
   using steps = step_peaks<model, objective, policy_set>;
   using all_entries = entry_peaks<model, objective, policy_set>;
   if constexpr (searches || !has_length) return {};
@@ -131,7 +131,8 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
     [[maybe_unused]] constexpr bytes refused = entries<task_of_one, policy_set>::memory.peak;
     return {};
   } else {
-    // Where the row loop starts, the peak may fall. So more sequences than there may fit even if fewer do not.
+    // Where the row loop starts, the peak may fall. So this number of sequences or a larger one may fit even if a
+    // smaller one does not.
     constexpr int first = first_with_row_loop<model, objective, policy_set>();
     constexpr int start = first > 1 ? first : 1;
     if constexpr (constexpr int found = largest_of_entries<limit, steps, all_entries, start, maximum_sequences + 1>();

@@ -19,7 +19,7 @@ struct stored_run {
 
 /// The run-time description of a tensor that persists between steps: name, shape, dtype and offset in the arena. With
 /// tensor parallelism, each rank of a tensor group may hold ranges of one dimension. With ZeRO, each rank of a group
-/// holds a shard of the tensor, or of these ranges.
+/// may hold a shard of the tensor, or of these ranges.
 struct tensor_info {
   int name_offset = 0, name_length = 0; // position and length of the name in `parameter_table::names`
   constrain::shape shape;               // shape of one iteration's full (unsharded) tensor
@@ -117,9 +117,9 @@ struct parameter_counts {
 /// A program's parameters, optimizer states and settings. The parameters have the order in which the model creates
 /// them, and the states the order of their parameters.
 template <parameter_counts counts> struct parameter_table {
-  parameter_info parameters[counts.parameters == 0 ? 1 : counts.parameters]{}; // `size` entries
-  state_info states[counts.states == 0 ? 1 : counts.states]{};                 // `states_size` entries
-  tensor_info settings[counts.settings == 0 ? 1 : counts.settings]{};          // `settings_size` entries
+  parameter_info parameters[counts.parameters == 0 ? 1 : counts.parameters]{}; // the first `size` are in use
+  state_info states[counts.states == 0 ? 1 : counts.states]{};                 // the first `states_size`
+  tensor_info settings[counts.settings == 0 ? 1 : counts.settings]{};          // the first `settings_size`
   char names[counts.characters == 0 ? 1 : counts.characters]{};                // all names, concatenated
   static constexpr int size = counts.parameters, states_size = counts.states, settings_size = counts.settings;
 

@@ -152,9 +152,9 @@ public:
     synchronize();
     return tensors().state(parameter, name);
   }
-  /// Records the hash of the data that the next validation losses are of. If the losses so far are of other data,
-  /// begins anew: forgets the lowest loss, the count of evaluations since then, and a missed evaluation. All ranks must
-  /// pass the same hash; this function does not check that they do.
+  /// Records which validation data the losses passed to `note_validation` are of. `data`: the `fingerprint` of this
+  /// data. If the losses so far are of other data, forgets the lowest loss, the count of evaluations since then, and a
+  /// missed evaluation. All ranks must pass the same fingerprint; this function does not check that they do.
   void begin_validation(std::uint64_t data) { detail::begin_validation(state_, data); }
   /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; false for a loss
   /// that is not finite. All ranks must pass the same loss; this function does not check that they do.

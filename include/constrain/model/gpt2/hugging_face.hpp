@@ -47,7 +47,7 @@ template <> struct weight_format_of<gpt2> {
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(gpt2 const& m);
   /// The values of a config.json that have several forms; see `weight_format::normalize`: is_causal, which Transformers
-  /// 5 reads (true if the key is missing, false if it is null), the activation ("gelu_new" for all names of this
+  /// 5 reads (true if the key is missing, false if it is null), the activation ("gelu_new" for every name of this
   /// function), and the sizes that have one of Transformers' other names, such as hidden_size for n_embd. Throws
   /// `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);

@@ -59,10 +59,10 @@ template <> struct weight_format_of<llama> {
   /// activation, causal attention and a tied head, in the same form for both versions; see `weight_format::normalize`.
   /// If a file has values for both versions, the values that Transformers 5 reads count. A missing key has
   /// Transformers' default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. The
-  /// kind of a Mistral is "llama", with or without a sliding window. use_sliding_window is true only if a layer has the
-  /// window, and layer_types is one text: the type of all layers, or "several". The rope_type "linear" with the factor
-  /// 1 becomes "default", and the activation "swish" becomes "silu", its other name. Throws `error` if one of these
-  /// values has the wrong type.
+  /// kind of a Mistral is "llama", with or without a sliding window. A Qwen's use_sliding_window is true only if a
+  /// layer has the window. layer_types is one text, the type of all layers or "several"; a Llama's is left out. The
+  /// rope_type "linear" with the factor 1 becomes "default", and the activation "swish" becomes "silu", its other name.
+  /// Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

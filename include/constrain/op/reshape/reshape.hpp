@@ -20,7 +20,7 @@ struct reshape {
   template <diagnosis d> struct elements_differ {
     static_assert(d.ok(), "ct::reshape: the value has `expected` elements, but the shape has `got`; give a shape with "
                           "as many elements and, since generate runs the model on one sequence, take the number of "
-                          "sequences from x.shape().extent[0]");
+                          "sequences from the shape of the model's input");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
