@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <csetjmp>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -208,6 +209,46 @@ TEST_CASE("a handler that calls the one it found is called once, also by a later
   std::raise(SIGTERM); // whose handler raises SIGINT
   CHECK(here.noted());
   CHECK(calls == 5);
+}
+
+TEST_CASE("a handler that calls the one it found is called once after an object has ended, and if it is put on top") {
+  default_handlers const undisturbed;
+  static struct sigaction found {};
+  calls = 0;
+  struct sigaction chained {};
+  chained.sa_sigaction = [](int number, siginfo_t* info, void* context) {
+    ++calls;
+    found.sa_sigaction(number, info, context);
+  };
+  chained.sa_flags = SA_SIGINFO;
+  {
+    ct::interruption const here;
+    ::sigaction(SIGINT, &chained, &found);
+  }
+  { ct::interruption const here; }
+  std::raise(SIGINT);
+  CHECK(calls == 1);
+  ct::interruption const here;
+  ::sigaction(SIGINT, &chained, &found);
+  std::raise(SIGINT);
+  CHECK(here.noted());
+  CHECK(calls == 2);
+}
+
+TEST_CASE("a handler that leaves with siglongjmp is called for the next object's signals, too") {
+  default_handlers const undisturbed;
+  static sigjmp_buf before_signal;
+  calls = 0;
+  std::signal(SIGINT, [](int) {
+    ++calls;
+    siglongjmp(before_signal, 1);
+  });
+  for (int signals = 1; signals <= 2; ++signals) {
+    ct::interruption const here;
+    if (sigsetjmp(before_signal, 1) == 0) std::raise(SIGINT);
+    CHECK(here.noted());
+    CHECK(calls == signals);
+  }
 }
 
 TEST_CASE("an ignored signal stays ignored") {

@@ -102,6 +102,10 @@ TEST_CASE("other validation data: lost patience and a missed evaluation are of t
   });
   std::signal(SIGINT, before);
   REQUIRE(interrupted.state().missed_evaluation == 2);
+  auto const lowest = interrupted.state().best_validation_loss;
   CHECK_FALSE(logged_fit(interrupted, text, text, two).result.validation.has_value());
+  CHECK(interrupted.state().missed_evaluation == 2); // no step, so nothing begins anew
+  CHECK(interrupted.state().best_validation_loss == lowest);
+  CHECK(logged_fit(interrupted, text, validation, two).result.validation.has_value());
   CHECK(interrupted.state().missed_evaluation == 0);
 }

@@ -1,4 +1,4 @@
-// refused: since generate runs the model on one sequence, take the number of sequences from the shape of the model's input
+// refused: take the number of sequences from the shape of the model's input
 // shows: elements_differ
 // diagnosis: refused, line, any, 2048, 16384
 #include <constrain/constrain.hpp>

@@ -173,9 +173,8 @@ TEST_CASE("batches without a label are left out") {
   std::vector<bool> prompt(40, true);
   prompt[0] = prompt[39] = false; // the first token is no label, and 38 tokens fill the samples
   auto const last = corpus::from_bytes(bytes, prompt);
-  CHECK(
-      sentence([&] { ct::batch_source(last, 1, {}, 1, 37, tail::carry, 0, 1); }) ==
-      "batches: the corpus has no labels, because only its last tokens, which fill no sample, could be labels; give "
-      "fewer `.tokens` per sequence or more text to learn");
+  CHECK(sentence([&] { ct::batch_source(last, 1, {}, 1, 37, tail::carry, 0, 1); }) ==
+        "batches: the corpus has no labels, because only its last tokens, which fill no sample, could be labels; give "
+        "fewer `.tokens` per sequence or more text to learn");
   CHECK(sentence([&] { ct::batch_source(last, 1, {}, 1, 39, tail::carry, 0, 1); }).empty());
 }

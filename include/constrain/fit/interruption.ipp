@@ -29,6 +29,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void signal_disposition::call_handler(siginfo_t* info, void* context) const {
   if (previous_.sa_handler == SIG_IGN) return;
+  struct sigaction current {};
+  ::sigaction(number_, nullptr, &current);
+  if (current.sa_sigaction == previous_.sa_sigaction) return; // this handler has called the library's
   if ((previous_.sa_flags & SA_SIGINFO) != 0) previous_.sa_sigaction(number_, info, context);
   else previous_.sa_handler(number_);
 }
@@ -47,6 +50,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::lock_guard const lock(mutex_);
   noted_before_ = noted_;
   noted_before_newest_ = noted_before_;
+  handled_ = 0; // a handler may have left `handle` with siglongjmp
   if (instances_++ > 0) return;
   interrupt_.install(&handle), terminate_.install(&handle);
 }

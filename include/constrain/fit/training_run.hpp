@@ -48,7 +48,6 @@ public:
       check();
       if (is_rank_0_) prepare_outputs();
     });
-    if (options_.validation != nullptr) t_.begin_validation(validation_.fingerprint());
     interruption const signal;
     signal_ = &signal;
     if (start() && misses_evaluation()) make_up_for_evaluation();
@@ -100,7 +99,7 @@ private:
   [[gnu::noinline, gnu::cold]] bool start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
-    if (is_rank_0_ && options_.log != nullptr) print_start(options_.log, facts_of(t_), peak_, samples_.fingerprint());
+    if (is_rank_0_ && options_.log) print_start(options_.log, detail::facts_of(t_), peak_, samples_.fingerprint());
     context_.steps = steps_, context_.first_step = first_step_;
     call(callbacks_.start);
     return !end_if_requested();
@@ -108,18 +107,21 @@ private:
 
   /// Whether a signal prevented the evaluation after the last step.
   bool misses_evaluation() const {
-    return options_.validation != nullptr && first_step_ > 0 && t_.state().missed_evaluation == first_step_;
+    return options_.validation != nullptr && first_step_ > 0 && t_.state().missed_evaluation == first_step_ &&
+           !has_other_validation(t_.state(), validation_.fingerprint());
   }
 
-  /// Makes up for the missed evaluation, so that a resumed run equals an uninterrupted one. Does not change the record
-  /// of the last step. Saves the run if no step follows.
+  /// Makes up for the missed evaluation, so that a resumed run equals an uninterrupted one. Saves the run if no step
+  /// follows. Does not change the record of the last step.
   [[gnu::cold]] void make_up_for_evaluation() {
     step_record record{.step = first_step_};
+    t_.begin_validation(validation_.fingerprint());
     if (evaluate(record) && is_done_ && !options_.directory.empty()) save(path_to_save(first_step_));
   }
 
   /// Takes steps until `is_done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
+    if (options_.validation != nullptr) t_.begin_validation(validation_.fingerprint());
     // Started when the next batch is requested or, if results are read one step late, when the previous result was
     // read. Includes the wait for data, but not callbacks, evaluation and saving.
     stopwatch step_time;
@@ -174,7 +176,7 @@ private:
   [[gnu::cold]] started_step start_step(constrain::batch const& batch) {
     started_step started{.record = {.learning_rate = t_.learning_rate()}};
     if constexpr (trainer::entries::parameters.settings_size > 0)
-      if (records_) started.record.settings = settings_of(t_);
+      if (records_) started.record.settings = detail::settings_of(t_);
     if constexpr (trainer::policy_set::precision::value.loss_scale) started.loss_scale = t_.setting("loss_scale");
     started.since_began = {};
     started.ticket = t_.enqueue(batch);
@@ -282,20 +284,20 @@ private:
   /// Loads the best weights with `.load_best`, completes the result, calls the callback for the end, writes
   /// summary.json and report.html, unless this call took no step, and prints the last line of the log.
   [[gnu::noinline, gnu::cold]] void end() {
-    if (options_.load_best) load_best(t_, options_.best);
-    context_.result.steps = t_.steps();
-    context_.result.seconds = since_start_.seconds();
+    if (options_.load_best) detail::load_best(t_, options_.best);
+    context_.result.steps = t_.steps(), context_.result.seconds = since_start_.seconds();
     call(callbacks_.end);
     end_if_requested(); // a signal since the last step is reported, too
     // Without a step, the result would replace the loss and the rates of the run's last step with 0.
     if (records_ && context_.result.steps.count() > first_step_) write_summary();
-    lines_.line("%s", ending(facts_of(t_), context_.result, options_.directory).c_str());
+    lines_.line("%s", ending(detail::facts_of(t_), context_.result, options_.directory).c_str());
   }
 
   [[gnu::noinline, gnu::cold]] void write_summary() {
+    auto const facts = detail::facts_of(t_);
     records_->write_file("summary.json",
-                         concat({summary_of(facts_of(t_), context_.result, context_.take_metrics()).text(), "\n"}));
-    records_->write_file("report.html", report(head_of(facts_of(t_), context_.result), records_->steps()));
+                         concat({summary_of(facts, context_.result, context_.take_metrics()).text(), "\n"}));
+    records_->write_file("report.html", report(head_of(facts, context_.result), records_->steps()));
   }
 
   /// Calls `f`, unless it is null, with the current step and epoch in the context.

@@ -67,7 +67,7 @@ public:
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels label_kind = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
-    detail::evaluation_sums sum;
+    evaluation result;
     ranks_.run_passes(joint_call::evaluate, [&](agreement& all) {
       auto const micro_batches = detail::count_micro_batches(ports, inputs, labels);
       auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
@@ -75,11 +75,13 @@ public:
       synchronize();
       ranks_.check_same_work(all, joint_call::evaluate, static_cast<std::int64_t>(micro_batches), b.every_input(),
                              b.every_label());
+      detail::evaluation_sums sum;
       for (std::size_t i = 0; i < micro_batches; ++i)
         evaluate_micro_batch(detail::micro_batch_of(ports, port_kind::input, b.every_input(), i),
                              detail::micro_batch_of(ports, port_kind::label, b.every_label(), i), sum);
+      result = result_of(sum);
     });
-    return result_of(sum);
+    return result;
   }
 
   /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` if the number of
@@ -246,17 +248,18 @@ private:
   /// `evaluate` for the samples that `make_samples()` returns.
   std::optional<evaluation> evaluate_samples(function_ref<sample_set const&()> make_samples,
                                              function_ref<bool()> stop) {
-    std::optional<detail::evaluation_sums> sum;
+    std::optional<evaluation> result;
     ranks_.run_passes(joint_call::evaluate, [&](agreement& all) {
       auto const& samples = make_samples();
       synchronize();
       ranks_.check_same_work(all, joint_call::evaluate, samples.size(), samples.fingerprint());
-      sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
-                                     [&](constrain::batch const& b, detail::evaluation_sums& sums) {
-                                       evaluate_micro_batch(b.every_input(), b.every_label(), sums);
-                                     });
+      auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,
+                                                [&](constrain::batch const& b, detail::evaluation_sums& sums) {
+                                                  evaluate_micro_batch(b.every_input(), b.every_label(), sums);
+                                                });
+      if (sum) result = result_of(*sum);
     });
-    return sum ? std::optional(result_of(*sum)) : std::nullopt;
+    return result;
   }
   /// Evaluates one micro-batch and adds its sums to `sum`; adds nothing if no label is valid.
   [[gnu::cold]] void evaluate_micro_batch(array_list const& inputs, array_list const& labels,

@@ -58,11 +58,12 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   bool const is_mistral = kind == "mistral", is_qwen = kind == "qwen2" || kind == "qwen3";
   if (model) json.member("model_type", is_mistral ? "llama" : kind);
   auto const window = configuration.find("sliding_window");
-  bool const has_window = !window || !window->is_null(); // 4096 by default
+  auto const layer_type = layer_type_of(configuration);
+  bool const is_full = is_mistral && layer_type == "full_attention";
+  bool const has_window = (!window || !window->is_null()) && !is_full; // 4096 by default
   json.member("effective sliding_window", !is_mistral || !has_window ? 0 : window ? window->real() : 4096);
   auto const uses = configuration.value("use_sliding_window"), layers = configuration.value("num_hidden_layers"),
              first = configuration.value("max_window_layers");
-  auto const layer_type = layer_type_of(configuration);
   bool const no_layer_has_it =
       is_qwen && (!layer_type.empty() || !has_window || (layers && layers->real() <= (first ? first->real() : 28)));
   json.member("use_sliding_window", uses && uses->boolean() && !no_layer_has_it);

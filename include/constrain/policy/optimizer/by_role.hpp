@@ -89,12 +89,20 @@ template <class O> struct by_role {
     template <class real> static prepared<real> prepare(hyper const& h, optimizer_step t) {
       return by_role::prepare<real>(h, t);
     }
+// O may lack CT_HOST_DEVICE (see op/update/update.hpp).
+#if defined(__CUDACC__)
+#pragma nv_diagnostic push
+#pragma nv_diag_error 20011, 20013, 20014, 20015
+#endif
     /// Updates the state and returns the new weight.
     template <class real>
     CT_HOST_DEVICE static real update(real weight, real gradient, typename O::template state<real>& s,
                                       prepared<real> const& h, optimizer_step t) {
       return O::template update<real>(weight, gradient, s, select(h), t);
     }
+#if defined(__CUDACC__)
+#pragma nv_diagnostic pop
+#endif
 
   private:
     template <class real> CT_HOST_DEVICE static auto const& select(prepared<real> const& h) {
