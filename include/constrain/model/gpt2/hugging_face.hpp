@@ -42,8 +42,7 @@ template <> struct weight_format_of<gpt2> {
   static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
   /// Keys whose values count only in the form of `normalize`.
-  static constexpr std::string_view normalized_keys[] = {"n_layer", "n_head", "n_embd", "n_positions",
-                                                         "activation_function"};
+  static constexpr std::string_view normalized_keys[] = {"activation_function"};
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(gpt2 const& m);

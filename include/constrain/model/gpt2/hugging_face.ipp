@@ -23,8 +23,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                             {"hidden_size", "n_embd"},
                                             {"max_position_embeddings", "n_positions"}};
   for (auto const& [other, name] : other_names)
-    if (auto size = configuration.value(other); size || (size = configuration.value(name)))
-      json.member(name, size->int64());
+    if (auto const size = configuration.value(other)) json.member(name, size->int64());
   json.end();
   return json.text();
 }
