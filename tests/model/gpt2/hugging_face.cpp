@@ -3,6 +3,7 @@
 #include "../../temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
+#include <constrain/io/safetensors_writer.hpp>
 #include <doctest/doctest.h>
 
 #include <cmath>
