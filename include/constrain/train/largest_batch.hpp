@@ -104,11 +104,10 @@ template <auto model, class objective, class policy_set> constexpr int first_wit
   constexpr int sequences = task_of_sequences<model, objective, 1>::tokens > 16 ? 1 : 17; // at least two chunks of rows
   using steps = step_peaks<model, objective, policy_set>;
   if constexpr (!fusion.fuses || fusion.smallest_logits <= 0) return 0;
-  else if constexpr (constexpr auto bytes = loopable_logits(steps::template passes<sequences>::before_fusion());
-                     bytes == 0)
-    return 0;
   else {
-    constexpr auto first = (fusion.smallest_logits - 1) / (bytes / sequences) + 1;
+    // Not in an `if constexpr`, where nvcc 13 replaces the constant with text that g++ does not accept.
+    std::int64_t const logits = loopable_logits(steps::template passes<sequences>::before_fusion());
+    std::int64_t const first = logits == 0 ? 0 : (fusion.smallest_logits - 1) / (logits / sequences) + 1;
     return first <= maximum_sequences ? static_cast<int>(first) : 0;
   }
 }
