@@ -18,6 +18,20 @@ bool on_another_stack = false;
 
 void count(int) { ++calls; }
 
+struct sigaction found {}; // by the program that installed `chained_handler()`
+
+/// A handler that calls the one it found; for SIGTERM, it raises SIGINT before.
+struct sigaction chained_handler() {
+  struct sigaction action {};
+  action.sa_sigaction = [](int number, siginfo_t* info, void* context) {
+    ++calls;
+    if (number == SIGTERM) std::raise(SIGINT);
+    found.sa_sigaction(number, info, context);
+  };
+  action.sa_flags = SA_SIGINFO;
+  return action;
+}
+
 /// The handlers of the test's own framework, out of the way.
 class default_handlers {
 public:
@@ -185,15 +199,8 @@ TEST_CASE("a handler that the program installs meanwhile stays, and may put back
 
 TEST_CASE("a handler that calls the one it found is called once, also by a later object") {
   default_handlers const undisturbed;
-  static struct sigaction found {};
   calls = 0;
-  struct sigaction chained {};
-  chained.sa_sigaction = [](int number, siginfo_t* info, void* context) {
-    ++calls;
-    if (number == SIGTERM) std::raise(SIGINT);
-    found.sa_sigaction(number, info, context);
-  };
-  chained.sa_flags = SA_SIGINFO;
+  auto const chained = chained_handler();
   {
     ct::interruption const here;
     ::sigaction(SIGINT, &chained, &found);
@@ -213,14 +220,8 @@ TEST_CASE("a handler that calls the one it found is called once, also by a later
 
 TEST_CASE("a handler that calls the one it found is called once after an object has ended, and if it is put on top") {
   default_handlers const undisturbed;
-  static struct sigaction found {};
   calls = 0;
-  struct sigaction chained {};
-  chained.sa_sigaction = [](int number, siginfo_t* info, void* context) {
-    ++calls;
-    found.sa_sigaction(number, info, context);
-  };
-  chained.sa_flags = SA_SIGINFO;
+  auto const chained = chained_handler();
   {
     ct::interruption const here;
     ::sigaction(SIGINT, &chained, &found);
