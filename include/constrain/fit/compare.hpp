@@ -43,9 +43,9 @@ namespace detail {
 
 /// Compile-time error unless `set` is `ct::policies<...>`. `type`: `set` or, after this error, the default policies.
 template <class set> struct compared_set {
+  using type = std::conditional_t<is_set<set>, set, policies<>>; // first: clang 14 reads no member after the error
   static_assert(is_set<set>, "compare: a set of policies is not a ct::policies<...>; write for example "
                              "ct::compare<task, ct::policies<>, ct::policies<ct::precision::bf16>>");
-  using type = std::conditional_t<is_set<set>, set, policies<>>;
 };
 
 } // namespace detail
