@@ -51,8 +51,9 @@ public:
   /// Reads a number, and returns it as written.
   std::string_view number_token();
 
-  /// Reads the string whose opening quote is at the position. Returns the text between the quotes as written, and calls
-  /// `put(part)` for consecutive parts of the decoded string. `part` is valid during the call and may be empty.
+  /// Reads the string whose opening quote is at the position; the caller has checked the quote. Returns the text
+  /// between the quotes as written, and calls `put(part)` for consecutive parts of the decoded string. `part` is valid
+  /// during the call and may be empty.
   template <class function> std::string_view string_token(function const& put) {
     auto const begin = ++offset_;
     for (;;) {
@@ -68,7 +69,7 @@ public:
     }
   }
 
-  /// Reads the string whose opening quote is at the position, without decoding it. Not inlined, to save compile time.
+  /// As `string_token`, for a caller that does not need the decoded string. Not inlined, to save compile time.
   [[gnu::noinline]] std::string_view skipped_string_token() {
     return string_token([](std::string_view) {});
   }

@@ -12,7 +12,8 @@ enum class layout : std::uint8_t {
   replicated, // every rank holds the full tensor or, of an activation, the slice for the rank's samples
   partial,    // the tensor is the sum of the tensors that the ranks hold
   flat,       // every rank holds a range of the flattened tensor, its shard (shard_map)
-  divided,    // every rank of a tensor group holds a range of each part of one dimension (`value_info::divided`)
+  divided,    // every rank of a tensor group holds a range of each part of one dimension; only errors name this layout:
+              // values have `replicated` and `value_info::divided`
 };
 
 /// The layouts of input 0 and output 0 of an op. They differ only for the ops in op/collective.
@@ -26,8 +27,8 @@ struct layout_change {
 ///
 ///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
 ///
-///     *    element i of every output needs only element i of this input (of a block-wise optimizer state, the element
-///          for the block that contains i); all outputs must have this pattern too
+///     *    element i of every output needs only element i of this input; with block-wise optimizer states, the
+///          elements of a block need only those of the same block; all outputs must have this pattern too
 ///     ...  has rows, as many as every other operand with `...`: row i of the outputs needs only row i of the inputs
 ///     #    only the type and the shape are read
 ///     -    anything else; if other operands have rows (`...`), an output with - is the sum over these rows
