@@ -94,7 +94,7 @@ void check_differing_data(int rank) {
   check(said.starts_with("the ranks do not agree: the fingerprint of the examples is "), "other examples: " + said);
   auto const of_validation =
       ct::test::sentence([&] { ct::fit(t, same, {.steps = 2, .validation = &data, .log = nullptr}); });
-  check(of_validation.starts_with("the ranks do not agree: the fingerprint of the .validation examples is "),
+  check(of_validation.starts_with("the ranks do not agree: the fingerprint of the examples of .validation is "),
         "other validation examples: " + of_validation);
 }
 

@@ -49,8 +49,8 @@ template <class plan> std::uint64_t hash_of_plan(plan const& p) {
 void add_state(fingerprint& to, training_state const& s);
 
 /// Adds the hash of a data set's content (0 for null) and, for a corpus or null, the number of tokens (-1 for null).
-/// `prefix`: the text before "corpus" or "examples" in the error, such as ".validation "; "" for the training data.
-void add_dataset(fingerprint& to, std::string const& prefix, data::dataset_pointer const& d);
+/// `origin`: the text after "corpus" or "examples" in the error, such as " of .validation"; "" for the training data.
+void add_dataset(fingerprint& to, std::string const& origin, data::dataset_pointer const& d);
 
 /// The values that must be equal on all ranks when a trainer is constructed.
 template <class trainer>
@@ -85,10 +85,10 @@ fingerprint fingerprint_of_fit(options const& o, data::dataset_pointer const& d,
   fingerprint values;
   add_state(values, state);
   add_dataset(values, "", d);
-  add_dataset(values, ".validation ", o.validation);
+  add_dataset(values, " of .validation", o.validation);
   values.add("the number of sets in .further_validation", o.further_validation.size());
   for (auto const& validation : o.further_validation)
-    add_dataset(values, concat({"'", validation.name, "' of .further_validation "}), validation.data);
+    add_dataset(values, concat({" '", validation.name, "' of .further_validation"}), validation.data);
   values.add(".steps", o.steps.count()), values.add(".epochs", o.epochs);
   auto const describe = [&](std::string const& suffix, interval const& event) {
     event.describe([&](char const* name, std::int64_t value) { values.add(name + suffix, value); });

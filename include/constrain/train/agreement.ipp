@@ -66,14 +66,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   to.add("the learning-rate factor", s.learning_rate_factor);
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void add_dataset(fingerprint& to, std::string const& prefix,
+[[gnu::cold]] CONSTRAIN_INLINE void add_dataset(fingerprint& to, std::string const& origin,
                                                 data::dataset_pointer const& d) {
   if (auto const* const examples = d.to<data::examples>())
-    return to.add_hash(concat({"the fingerprint of the ", prefix, "examples"}), examples->fingerprint());
+    return to.add_hash(concat({"the fingerprint of the examples", origin}), examples->fingerprint());
   auto const* const corpus = d.to<data::corpus>();
-  to.add(concat({"the number of tokens of the ", prefix, prefix.empty() ? "corpus" : "corpus (-1: not set)"}),
+  to.add(concat({"the number of tokens of the corpus", origin, origin.empty() ? "" : " (-1: not set)"}),
          corpus == nullptr ? -1 : corpus->size());
-  to.add_hash(concat({"the fingerprint of the ", prefix, "corpus"}), corpus == nullptr ? 0 : corpus->fingerprint());
+  to.add_hash(concat({"the fingerprint of the corpus", origin}), corpus == nullptr ? 0 : corpus->fingerprint());
 }
 
 } // namespace constrain::detail
