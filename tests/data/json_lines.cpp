@@ -45,6 +45,9 @@ TEST_CASE("what is given is no label") {
   CHECK(labels_of(train) == "____4\n__");
   CHECK(labels_of(validation) == "_yes\nx\n");
   CHECK(corpus.fingerprint() != data::corpus::from_bytes(text_of(corpus)).fingerprint());
+  // Tokens and masks that differ in the same bits do not cancel.
+  CHECK(read("{\"input\": \"1+1=\", \"output\": \"1 or 2\"}\n").fingerprint() !=
+        read("{\"input\": \"1+1=0\", \"output\": \" or 2\"}\n").fingerprint());
   CHECK(corpus.labels(0, corpus.size()) == 8);
   CHECK(corpus.labels(2, 4) == 2);
   // Blocks keep what is given.

@@ -186,12 +186,14 @@ TEST_CASE("tokens of 32 bits: with and without llm.c's header") {
     CHECK(all(train) == std::vector<std::int32_t>{128000, 0, 65536, 70000});
     CHECK(all(validation) == std::vector<std::int32_t>{258, 7});
     CHECK(validation.vocabulary() == 128001);
-    CHECK((corpus.fingerprint() >> 32) == 24); // bytes
+    CHECK((corpus.fingerprint() >> 32) == 6); // tokens
   }
   CHECK(data::tokens(directory / "plain.bin", {.bits = 32}).fingerprint() ==
         data::tokens(directory / "header.bin").fingerprint());
-  // The same bytes as 16-bit tokens have the same hash of content, but another length in tokens.
+  // The same bytes as 16-bit tokens have another length in tokens.
   CHECK(data::tokens(directory / "plain.bin").size() == 12);
+  CHECK(data::tokens(directory / "plain.bin").fingerprint() !=
+        data::tokens(directory / "plain.bin", {.bits = 32}).fingerprint());
 }
 
 TEST_CASE("tokens of 32 bits: long files are read in parts that end between tokens") {

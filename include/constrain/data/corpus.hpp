@@ -66,8 +66,8 @@ public:
   /// corpus has too few tokens, or `first` or `count` is negative.
   std::int64_t labels(std::int64_t first, std::int64_t count) const;
 
-  /// A hash of the content. Upper 32 bits: length in bytes, modulo 2^32. Lower 32 bits: CRC-32C of the tokens, XORed
-  /// with the CRC-32C of the prompt mask (one byte per token) if the corpus has a mask.
+  /// A hash of the content. Upper 32 bits: the number of tokens, modulo 2^32. Lower 32 bits: CRC-32C of the bytes of
+  /// the tokens and, if the corpus has a prompt mask, of the mask (one byte per token).
   std::uint64_t fingerprint() const { return fingerprint_; }
 
   struct parts;
@@ -135,8 +135,8 @@ private:
   /// a complete token. Throws as `for_runs` and `token_source::visit` do.
   void for_bytes(std::int64_t first, std::int64_t count, function_ref<void(std::span<std::byte const>)> visit) const;
 
-  static std::uint64_t fingerprint_of(std::int64_t bytes, std::uint32_t check) {
-    return static_cast<std::uint64_t>(bytes) << 32 | check;
+  static std::uint64_t fingerprint_of(std::int64_t tokens, std::uint32_t check) {
+    return static_cast<std::uint64_t>(tokens) << 32 | check;
   }
   /// Sets `fingerprint_`, computed from all tokens and the prompt mask. Throws as `for_bytes` does.
   void set_fingerprint();

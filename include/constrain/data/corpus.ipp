@@ -63,7 +63,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   auto const check = file->remember(begin, find_largest);
   auto const vocabulary_size = vocabulary_for(maximum, concat({"the token file '", file->path(), "'"}));
   corpus result(token_source(std::move(file)), width, vocabulary_size);
-  result.fingerprint_ = fingerprint_of(result.source_.size(), check);
+  result.fingerprint_ = fingerprint_of(result.size(), check);
   return result;
 }
 
@@ -145,13 +145,12 @@ CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens
 CONSTRAIN_INLINE void corpus::set_fingerprint() {
   io::crc32c check;
   for_bytes(0, size(), [&](std::span<std::byte const> chunk) { check.update(chunk); });
-  fingerprint_ = fingerprint_of(size() * width_bytes(), check.value());
-  if (prompt_ == nullptr) return;
   std::string marks;
-  for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
-    for (auto i = first; i < first + count; ++i) marks.push_back(is_prompt(i) ? 1 : 0);
-  });
-  fingerprint_ ^= io::crc32c{}.update(io::text_bytes(marks)).value();
+  if (prompt_ != nullptr)
+    for_runs(0, size(), [&](std::int64_t first, std::int64_t count) {
+      for (auto i = first; i < first + count; ++i) marks.push_back(is_prompt(i) ? 1 : 0);
+    });
+  fingerprint_ = fingerprint_of(size(), check.update(io::text_bytes(marks)).value());
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void corpus::selection::add(std::int64_t first, std::int64_t count) {
