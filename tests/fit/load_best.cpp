@@ -75,15 +75,18 @@ TEST_CASE("load_best: what this run did not save at its lowest loss is refused, 
   auto const text = corpus(37), validation = corpus(91);
   using trainer = trainer_with<>;
   auto options = overfitting(directory / "other", validation);
-  trainer other({.learning_rate = 0.1f}, {.seed = 1});
+  trainer other({.learning_rate = 0.1f}, {.seed = 1}), better({.learning_rate = 0.03f}, {.seed = 2});
   ct::fit(other, text, options);
+  options.best = directory / "better";
+  ct::fit(better, text, options);
   trainer t({.learning_rate = 0.1f}, {.seed = 2}), resumed({.learning_rate = 0.1f});
   options.best = directory / "own";
   ct::fit(t, text, {.steps = 12, .validation = &validation, .evaluate_every = 1, .log = nullptr, .best = options.best});
   REQUIRE(t.state().evaluations_since_best > 0);
   auto const last = values_of(t);
   t.save(directory / "run"), t.save(directory / "not best");
-  for (auto const* const name : {"other", "none", "not best"}) {
+  REQUIRE(better.state().best_validation_loss < t.state().best_validation_loss);
+  for (auto const* const name : {"other", "better", "none", "not best"}) {
     options.best = directory / name;
     auto const said = sentence([&] { ct::fit(t, text, options); });
     CHECK(said == "fit: .load_best loads the weights that the run had when its validation loss was lowest (" +

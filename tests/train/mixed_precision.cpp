@@ -94,6 +94,16 @@ struct classifier {
 template <bool multiplied>
 using with_a_term_task = ct::task<classifier{}, with_a_term<multiplied>, ct::micro_batch{.sequences = 1, .tokens = 4}>;
 
+/// A table of token vectors from a matrix, which mixed precision copies to 16 bits, and a vector, which stays in fp32.
+struct with_a_row {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const rows = ct::parameter(tokens, "rows", ct::shape(3, 4), ct::role::weight, {.stddev = 1});
+    auto const row = ct::parameter(tokens, "row", ct::shape(4), ct::role::weight, {.stddev = 1});
+    auto const table = ct::concatenate({rows, ct::reshape(row, ct::shape(1, 4))}, 0);
+    return ct::linear("head", ct::embedding(table, tokens), 4);
+  }
+};
+
 template <bool multiplied, class precision> std::vector<double> gradient_with_a_term() {
   return ct::test::first_gradient<with_a_term_task<multiplied>, precision, ct::accumulate<2>>("token.weight");
 }
@@ -149,6 +159,18 @@ TEST_CASE("fp32: a loss, which is fp64, and an fp32 term of it are promoted") {
   using ct::precision::fp32, ct::precision::fp64;
   close(gradient_with_a_term<false, fp32>(), gradient_with_a_term<false, fp64>());
   close(gradient_with_a_term<true, fp32>(), gradient_with_a_term<true, fp64>());
+}
+
+TEST_CASE_TEMPLATE("mixed precision: a matrix and a vector are promoted and joined", precision, bf16, fp16) {
+  using task = ct::task<with_a_row{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
+  std::vector<std::int32_t> const inputs{0, 3, 1, 3, 2, 3, 3, 0}, labels{3, 1, 3, 2, 3, 3, 0, 1};
+  ct::trainer<task, precision> narrow{{.learning_rate = 0}, {.loss_scale = {.initial = 1}}};
+  ct::trainer<task> wide{{.learning_rate = 0}};
+  auto const a = narrow.step(narrow.batch(inputs, labels)), b = wide.step(wide.batch(inputs, labels));
+  CHECK(std::abs(a.loss - b.loss) <= bound<precision> * b.loss);
+  auto const x = values_of(narrow.gradient("row")), y = values_of(wide.gradient("row"));
+  for (std::size_t i = 0; i < y.size(); ++i)
+    CHECK(std::abs(x[i] - y[i]) <= 2 * bound<precision> * std::abs(y[i]) + 1e-3);
 }
 
 TEST_CASE_TEMPLATE("mixed precision: accumulation equals one large batch within the type's precision", precision, bf16,

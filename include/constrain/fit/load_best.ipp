@@ -9,9 +9,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_holds_best(std::string const& directory, bool found,
                                                      training_state const& s) {
-  // A run that ended before it was saved may have left a lower loss, of a later step than that of its resumed run.
+  // Another run with the same seed may have reached a lower loss.
   auto const is_of_this_run = [&](training_state const& saved) {
-    return saved.best_validation_loss <= s.best_validation_loss && saved.evaluations_since_best == 0 &&
+    return saved.best_validation_loss == s.best_validation_loss && saved.evaluations_since_best == 0 &&
            !has_other_validation(saved, s.validation) && saved.seed == s.seed;
   };
   if (!found || !is_of_this_run(saved_state(directory)))
