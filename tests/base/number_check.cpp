@@ -21,6 +21,10 @@ TEST_CASE("a refused number is told apart from the limit") {
   CHECK(refusal(-0x1p-1074, ct::number_range::from_zero) ==
         "options: .share is -4.94065646e-324; give a finite number of at least 0");
   CHECK(refusal(1, ct::number_range::from_zero_to_one) == "");
+  for (double const x : {0.0, 1 + 0x1p-52, -1.0})
+    CHECK(refusal(x, ct::number_range::above_zero_to_one) ==
+          "options: .share is " + number_text(x) + "; give a number above 0 and at most 1");
+  for (double const x : {0x1p-1074, 1.0}) CHECK(refusal(x, ct::number_range::above_zero_to_one) == "");
 }
 
 TEST_CASE("a number has as many digits as it takes to read it back") {

@@ -100,7 +100,7 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
   CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95})
             .starts_with("compare: the corpus leaves 5 of its 100 tokens to train on"));
   CHECK(said(std::string(1000, 'a'), {.validation_fraction = 0}) ==
-        "compare_options: .validation_fraction is 0; give a finite number above 0");
+        "compare_options: .validation_fraction is 0; give a number above 0 and at most 1");
   CHECK(said(std::string(1000, 'a'), {.tokens = 0}) == "compare_options: .tokens is 0; give an integer of at least 1");
 }
 

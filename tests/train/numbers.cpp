@@ -297,7 +297,8 @@ TEST_CASE("numbers of fit, compare and generate") {
   CHECK(compared({.learning_rate = 1e39}) ==
         "compare_options: .learning_rate is 1e+39; give a number that is finite in fp32");
   CHECK(compared({.validation_fraction = 1.5}) ==
-        "compare_options: .validation_fraction is 1.5; give a number from 0 to 1");
+        "compare_options: .validation_fraction is 1.5; give a number above 0 and at most 1");
+  CHECK(compared({.validation_fraction = 1}) == "");
   CHECK(compared({.validation_tokens = -1}) ==
         "compare_options: .validation_tokens is -1; give an integer of at least 1");
   CHECK(sentence([&] { t.generate("a", -1); }) ==

@@ -13,6 +13,7 @@ enum class number_range : std::uint8_t {
   from_zero,            // finite and at least 0
   above_zero,           // finite and above 0
   from_zero_to_one,     // at least 0 and at most 1
+  above_zero_to_one,    // above 0 and at most 1
   below_one,            // at least 0 and below 1
   above_one,            // finite and above 1
   above_zero_below_one, // above 0 and below 1
@@ -45,6 +46,7 @@ constexpr bool is_within(double x, number_range range) {
   case number_range::from_zero: return x >= 0;
   case number_range::above_zero: return x > 0;
   case number_range::from_zero_to_one: return x >= 0 && x <= 1;
+  case number_range::above_zero_to_one: return x > 0 && x <= 1;
   case number_range::below_one: return x >= 0 && x < 1;
   case number_range::above_one: return x > 1;
   case number_range::above_zero_below_one: return x > 0 && x < 1;

@@ -30,14 +30,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_number(char const* owner, char const* field, double value,
                                                  number_range range) {
-  constexpr char const* accepted[] = {"a finite number",
-                                      "a finite number of at least 0",
-                                      "a finite number above 0",
-                                      "a number from 0 to 1",
-                                      "a number of at least 0 and below 1",
-                                      "a finite number above 1",
-                                      "a number above 0 and below 1",
-                                      "a number from 2^-24 to 2^127"};
+  constexpr char const* accepted[] = {
+      "a finite number",         "a finite number of at least 0",  "a finite number above 0",
+      "a number from 0 to 1",    "a number above 0 and at most 1", "a number of at least 0 and below 1",
+      "a finite number above 1", "a number above 0 and below 1",   "a number from 2^-24 to 2^127"};
   if (!detail::is_within(value, range))
     detail::refuse_number(owner, field, detail::number_text(value), accepted[static_cast<int>(range)]);
 }

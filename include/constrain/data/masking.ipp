@@ -26,9 +26,7 @@ CONSTRAIN_INLINE std::uint64_t fixed_point(double share) { return static_cast<st
   if (options.mask_token >= options.vocabulary)
     throw error({"masking: .mask_token is ", options.mask_token, ", but .vocabulary is ", options.vocabulary,
                  "; give a vocabulary that has the mask token"});
-  if (options.share == 0 || !constrain::detail::is_within(options.share, number_range::from_zero_to_one))
-    constrain::detail::refuse_number("masking", ".share", constrain::detail::number_text(options.share),
-                                     "a number above 0 and at most 1");
+  check_number("masking", ".share", options.share, number_range::above_zero_to_one);
   check_number("masking", ".masked", options.masked, number_range::from_zero_to_one);
   check_number("masking", ".random", options.random, number_range::from_zero_to_one);
   check_count("masking", ".span", options.span, 1);

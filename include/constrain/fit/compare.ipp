@@ -24,9 +24,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                   is_too_large ? "a number that is finite in fp32" : "0, or a number that is above 0 in fp32");
   check_number("compare_options", ".clip_norm", o.clip_norm, number_range::from_zero);
   check_number("compare_options", ".dropout", o.dropout, number_range::below_one);
-  if (o.validation_fraction != 0) // `from_zero_to_one` would accept 0
-    check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::from_zero_to_one);
-  else check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::above_zero);
+  check_number("compare_options", ".validation_fraction", o.validation_fraction, number_range::above_zero_to_one);
   check_count("compare_options", ".validation_tokens", o.validation_tokens, 1);
 }
 
