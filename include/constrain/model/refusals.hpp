@@ -34,9 +34,9 @@ template <diagnosis d> struct value_of_a_repeat_is_returned {
 
 /// The model is not a function from values to a value.
 template <diagnosis d> struct model_is_not_a_function {
-  static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type a `constexpr "
-                        "ct::value operator()(ct::value tokens) const` that returns the logits, or, if it lists "
-                        "`inputs`, one with a ct::value for each of them, at most eight");
+  static_assert(d.ok(), "task: the model is not a function from ct::value to ct::value; give its type a public "
+                        "`constexpr ct::value operator()(ct::value tokens) const` that returns the logits, or, if it "
+                        "lists `inputs`, one with a ct::value for each of them, at most eight");
 };
 
 /// The model has `got` inputs (1 if it lists none; 0 if the list is empty or has more than `maximum_ports` ports), but
@@ -63,10 +63,10 @@ template <diagnosis d> struct port_is_invalid {
 /// lists inputs, as a model does.
 template <diagnosis d> struct objective_is_not_a_function {
   static_assert(d.ok(), "task: the objective must be default-constructible and a function from the logits and its "
-                        "labels to a loss, all of them ct::value; give its type `constexpr ct::value "
-                        "operator()(ct::value logits, ct::value labels) const`, with a parameter for each label that "
-                        "it lists, and no member `inputs` (a type with `inputs` is a model), or write ct::causal_lm or "
-                        "ct::classification");
+                        "labels to a loss, all of them ct::value; give its type a public `constexpr "
+                        "ct::value operator()(ct::value logits, ct::value labels) const`, with a parameter for each "
+                        "label that it lists, and no member `inputs` (a type with `inputs` is a model), or write "
+                        "ct::causal_lm or ct::classification");
 };
 
 /// The forward program is not a constant expression.
