@@ -9,6 +9,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
+template <class task, class... list> class inference;
+
+namespace detail {
+
+/// Whether a type is a ct::inference<...>.
+template <class type> inline constexpr bool is_inference = false;
+template <class task, class... list> inline constexpr bool is_inference<inference<task, list...>> = true;
+
+} // namespace detail
+
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
 /// evaluates, saves the run and writes records as `options` specify. Collective: all ranks call it. `fit` is equivalent
 /// to a hand-written loop over `t.batches` and `t.step`, and uses the trainer's arena. SIGINT and SIGTERM end the run
@@ -38,7 +48,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 template <class trainer, class callback = no_callback, data::is_dataset dataset>
 fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& callback_object = {}) {
   using callback_type = std::remove_reference_t<callback>;
-  if constexpr (std::is_function_v<callback_type>) {
+  constexpr bool is_inference = detail::is_inference<std::remove_const_t<trainer>>;
+  static_assert(!is_inference, "fit: an inference object cannot be trained; pass a ct::trainer<task, policies...>");
+  static_assert(is_inference || !std::is_const_v<trainer>,
+                "fit: the trainer is const, but training changes it; declare it without const");
+  if constexpr (is_inference || std::is_const_v<trainer>) {
+    return {};
+  } else if constexpr (std::is_function_v<callback_type>) {
     auto* pointer = &callback_object;
     auto const callbacks = detail::callbacks_of(pointer);
     return detail::training_run<trainer, dataset>(t, d, options, callbacks).run();
