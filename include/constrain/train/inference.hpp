@@ -66,6 +66,10 @@ public:
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
+  inference(inference const&) = delete; // use a reference, std::move or a second object
+  inference(inference&&) = default;
+  inference& operator=(inference const&) = delete; // use a reference, std::move or a second object
+  inference& operator=(inference&&) = default;
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or
   /// from the newest run in path/step-<n> that all ranks have. If `path` contains a step-<n> on any rank, only the runs

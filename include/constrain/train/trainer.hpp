@@ -78,6 +78,10 @@ public:
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
+  trainer(trainer const&) = delete; // use a reference, std::move or a second object
+  trainer(trainer&&) = default;
+  trainer& operator=(trainer const&) = delete; // use a reference, std::move or a second object
+  trainer& operator=(trainer&&) = default;
 
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
