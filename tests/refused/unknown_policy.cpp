@@ -1,4 +1,4 @@
-// refused: policies: a template argument after the task is not a policy; write precision::..., an optimizer
+// refused: a template argument after the task is not a policy; write each policy as an argument of its own: precision
 // shows: composition<float>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
