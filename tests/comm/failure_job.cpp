@@ -132,6 +132,15 @@ template <class trainer> void end_on_one_rank(trainer& t) {
   std::fprintf(stderr, "ended at step %lld\n", static_cast<long long>(r.steps.count()));
 }
 
+/// An error of all ranks, which is caught, except on the victim if it is to rethrow it.
+template <class trainer> void fail_together(trainer& t) {
+  try {
+    t.save("/dev/null/run");
+  } catch (ct::error const&) {
+    if (is("fault", "rethrow") && (victim() || is("victim", "all"))) throw;
+  }
+}
+
 /// Calls that may fail, before a save.
 template <class trainer> void act_before_saving(trainer& t) {
   if (is("action", "resume")) {
@@ -159,9 +168,7 @@ template <class trainer> void act_before_saving(trainer& t) {
   if (is("action", "caught_before")) { // an error of all is caught, and then one rank has its own
     auto const corpus = text(0);
     ct::fit(t, corpus, {.steps = 3, .log = nullptr}, [&](ct::step_result const&) {
-      try {
-        t.save("/dev/null/run");
-      } catch (ct::error const&) {}
+      fail_together(t);
       fail_here();
     });
   }
@@ -207,7 +214,7 @@ template <class trainer> void pass_forward(trainer& t) {
   else if (is("field", "inputs")) t.predict(std::vector<std::int32_t>(victim() ? 7 : 8, 1));
   else if (is("field", "labels"))
     t.evaluate(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, victim() ? 256 : 2));
-  else t.evaluate(corpus, [] { return fail_here(), false; });
+  else t.evaluate(corpus, [&] { return is("fault", "rethrow") ? fail_together(t) : fail_here(), false; });
 }
 
 /// A comparison of one row, with the trainer's policies.

@@ -60,6 +60,8 @@ TEST_CASE("what fails on one rank is thrown on all, and they may go on") {
               "threw: fit: rank 0 finds a saved run in 'best', but rank 1 does not; give all ranks a directory that");
     // An error that every rank throws does not end the job.
     all_threw(d.run({"policy=" + policy, "action=all_throw"}), "threw: every rank's exception");
+    all_threw(d.run({"policy=" + policy, "action=caught_before", "fault=rethrow", "victim=all"}),
+              "threw: rank 0: the directory '/dev/null' cannot be created");
   }
 }
 
@@ -156,6 +158,15 @@ TEST_CASE("an exception of one rank is its own, whatever all ranks have caught b
   CAPTURE(o.said);
   CHECK(!o.hung);
   CHECK(o.times("rank 0 failed in fit, but not every rank did, so the job ends: the user's own exception") == 1);
+  // The error of all ranks is one rank's own where only that rank lets it out of a callback, or of `stop`.
+  for (std::string action : {"caught_before", "forward"}) {
+    auto const again = d.run({"policy=zero", "action=" + action, "fault=rethrow", "victim=1"}, long_deadline, true);
+    CAPTURE(again.said);
+    CHECK(!again.hung);
+    CHECK(again.times("rank 1 failed in ") == 1);
+    CHECK(again.times("but not every rank did, so the job ends: rank 0: the directory '/dev/null' cannot be") == 1);
+    CHECK(again.times("has waited") == 0);
+  }
 }
 
 TEST_CASE("a peer that is stopped, or ends before the others, is given up at the deadline") {

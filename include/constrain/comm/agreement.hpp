@@ -71,6 +71,18 @@ std::string all_gather_texts(communicator& world, std::string_view text, std::in
 /// The 64-bit FNV-1a hash of the bytes of `text`.
 std::uint64_t hash_of(std::string_view text);
 
+/// The last exception of this thread that `rethrow_or_end_job` may rethrow: all ranks agreed to throw it, or every
+/// other rank has failed or is exiting. Null: none since several ranks last exchanged their outcomes (`agree`,
+/// `check_ranks_agree`), or since an exception left `run_user_code`.
+[[gnu::cold]] std::exception_ptr& agreed_failure();
+
+/// Returns `f()`, the user's code inside a collective call. An exception that leaves it counts as this rank's own, even
+/// if all ranks have agreed to throw it in a call that `f` makes: the other ranks may have caught it.
+template <class function> decltype(auto) run_user_code(function const& f) try { return f(); } catch (...) {
+  agreed_failure() = nullptr;
+  throw;
+}
+
 /// Throws an `error` with the text `message`, and records for `rethrow_or_end_job` that all ranks agreed to throw it.
 /// The caller must ensure that every rank throws.
 [[noreturn, gnu::cold]] void throw_agreed(std::string message);

@@ -10,8 +10,6 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The last exception of this thread that `rethrow_or_end_job` may rethrow: all ranks agreed to throw it, or every
-/// other rank has failed or is exiting. Null: none since the last call of `agree` with several ranks.
 [[gnu::cold]] CONSTRAIN_INLINE std::exception_ptr& agreed_failure() {
   static thread_local std::exception_ptr agreed;
   return agreed;

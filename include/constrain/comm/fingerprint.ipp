@@ -63,6 +63,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   int const ranks = world.size();
   if (ranks == 1) return;
   world.entered(name_of(call));
+  detail::agreed_failure() = nullptr;
   detail::vote votes[communicator::maximum_size];
   std::int64_t lengths[communicator::maximum_size];
   auto const& text = local.text();

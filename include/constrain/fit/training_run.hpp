@@ -307,7 +307,7 @@ private:
     auto const read = t_.state().corpus == samples_.fingerprint() ? t_.state().position : data::position{};
     context_.epoch =
         static_cast<double>(read.epoch) + static_cast<double>(read.sample) / static_cast<double>(samples_.size());
-    f(callbacks_.object, context_);
+    run_user_code([&] { f(callbacks_.object, context_); });
   }
 
   /// Ends the run before the next step. The first reason is kept, but `interrupted` replaces any other: a signal tells

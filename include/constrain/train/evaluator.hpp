@@ -52,7 +52,7 @@ public:
     std::optional<sample_set> samples;
     return evaluate_samples(
         [&]() -> sample_set const& { return samples.emplace(detail::samples_of<evaluator, false>("evaluate", d)); },
-        stop);
+        [&] { return detail::run_user_code(stop); });
   }
   /// `evaluate(d, stop)` for data that is already checked, as by `fit` and `compare`.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
