@@ -55,6 +55,7 @@ void fail_here() {
     }).detach();
   };
   if (is("fault", "exception")) throw std::runtime_error("the user's own exception");
+  if (is("fault", "no_message")) throw std::runtime_error("");
   if (is("fault", "kill")) raise_later(SIGKILL);
   if (is("fault", "stop")) raise_later(SIGSTOP);
   if (is("fault", "exit")) std::exit(0);

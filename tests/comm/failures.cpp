@@ -150,6 +150,10 @@ TEST_CASE("an exception that one rank has alone ends the job, and is said first"
     CHECK(!own.hung);
     CHECK(own.times("rank 0 threw: the user's own exception") == 1);
   }
+  disk const d;
+  auto const silent = d.run({"policy=ddp", "action=fit", "fault=no_message", "victim=1", "at=1"}, deadline, true);
+  CAPTURE(silent.said);
+  CHECK(silent.times("so the job ends: an exception without a message\n") == 1);
 }
 
 TEST_CASE("an exception of one rank is its own, whatever all ranks have caught before") {

@@ -35,13 +35,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return hash;
 }
 
-/// The `what()` of an exception (not null), or a fixed text if the exception is not a std::exception.
+/// The `what()` of an exception (not null), or a fixed text if the exception has none or an empty one.
 [[gnu::cold]] CONSTRAIN_INLINE std::string message_of(std::exception_ptr const& failure) {
   try {
     std::rethrow_exception(failure);
-  } catch (std::exception const& e) { return e.what(); } catch (...) {
-    return "an exception without a message";
-  }
+  } catch (std::exception const& e) {
+    if (*e.what() != '\0') return e.what();
+  } catch (...) {}
+  return "an exception without a message";
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void throw_agreed(std::string message) {
@@ -113,7 +114,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::vote votes[communicator::maximum_size];
   std::string message;
   if (failure) message = detail::message_of(failure).substr(0, 2000);
-  if (failure && message.empty()) message = "an exception without a message";
   votes[world.rank()] = {static_cast<std::int64_t>(call), count, content, static_cast<std::int64_t>(message.size()),
                          detail::hash_of(message)};
   detail::all_gather_values(world, votes);
