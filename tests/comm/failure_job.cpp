@@ -78,7 +78,9 @@ std::string directory() {
 template <class trainer> void own_steps(trainer& t, int steps) {
   auto const corpus = text(disagrees("corpus") ? 1 : 0);
   int done = 0;
-  for (auto const& batch : t.batches(corpus)) {
+  auto batches = t.batches(corpus);
+  if (disagrees("position")) batches.begin(); // skips a batch
+  for (auto const& batch : batches) {
     if (done++ == steps + (disagrees("steps") ? 1 : 0)) break;
     fail_here();
     t.step(batch);

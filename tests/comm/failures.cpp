@@ -258,7 +258,9 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
       {"zero", "step", "deadline",
        "threw: rank 1: run_options: .deadline is -1 seconds; give more than 0 and at most 1e9"},
       {"ddp", "step", "corpus",
-       "threw: step: the batches of rank 0 and rank 1 come from different data sets (fingerprints "},
+       "threw: step: the batches of rank 0 and rank 1 come from different data sets, or from different positions in"},
+      {"zero", "step", "position",
+       "threw: step: the batches of rank 0 and rank 1 come from different data sets, or from different positions in"},
       {"zero", "step", "steps", "threw: the ranks make different calls: rank 0 is in save and rank 1 in step; make"},
   };
   disk const d;

@@ -68,8 +68,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                    "copies"});
   default:
     return concat({name_of(call), ": the batches of rank 0 and rank ", rank,
-                   " come from different data sets (fingerprints ", content_of_rank_0, " and ", content_of_rank,
-                   "; 0: arrays of the caller); pass batches of the same data set, or arrays, on all ranks"});
+                   " come from different data sets, or from different positions in one; on all ranks, pass the same "
+                   "batches of the same data set, with the same tail, or arrays"});
   }
 }
 

@@ -49,8 +49,8 @@ struct ranks {
 
   /// The number of valid labels in the batch of all ranks. `copy_in` copies `b`, this rank's part of the batch, into
   /// the arena and returns its number of valid labels; the labels of a tensor group count once. Throws `error` on all
-  /// ranks if `copy_in` throws on one rank, if parts come from different data sets, or if ranks that train on the same
-  /// data have different batches. Collective.
+  /// ranks if `copy_in` throws on one rank, if parts come from different data sets or different positions in one, or if
+  /// ranks that train on the same data have different batches. Collective.
   std::int64_t count_valid_labels(joint_call call, function_ref<std::int64_t()> copy_in, batch const& b) const;
 
 private:

@@ -86,9 +86,10 @@ public:
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
   /// has advanced or was destroyed, for a token or label out of range, if the schedule's factor is negative or not
-  /// finite or makes the learning rate infinite, if ranks have different data sets, if the ranks of a tensor group have
-  /// different batches, or if no rank has a valid label. Also throws `error` if the device reports an error and, with
-  /// `.checked`, if the check of a kernel call fails; by then, weights and states may have changed.
+  /// finite or makes the learning rate infinite, if ranks have batches of different data sets or from different
+  /// positions, if the ranks of a tensor group have different batches, or if no rank has a valid label. Also throws
+  /// `error` if the device reports an error and, with `.checked`, if the check of a kernel call fails; by then, weights
+  /// and states may have changed.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
     rethrow_or_end_job(world(), joint_call::step);
   }
