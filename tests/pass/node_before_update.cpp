@@ -35,12 +35,24 @@ constexpr int updated_in_a_loop(program const& p) {
   return count;
 }
 
+/// Whether every update has the same place if the reversed loops recompute the bodies of the forward loops: no forward
+/// loop reads a parameter whose gradient is complete before the reversed loop.
+constexpr bool recomputation_moves_nothing(program const& p) {
+  nest const where(p);
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::gradient &&
+        detail::node_before_update(p, where, v, true) != detail::node_before_update(p, where, v))
+      return false;
+  return true;
+}
+
 constexpr auto gpt = differentiated(built<gpt2_task>());
 constexpr auto tied = differentiated(built<tied_task>());
 constexpr auto blocks = differentiated(built<chain_task<3>>());
 static_assert(places_are_sound(gpt) && places_are_sound(tied) && places_are_sound(blocks));
 // Inside the loops: 12 parameters of a transformer's block, the one of the chain's. Outside: embeddings, norms, heads.
 static_assert(updated_in_a_loop(gpt) == 12 && updated_in_a_loop(blocks) == 1 && updated_in_a_loop(tied) == 0);
+static_assert(recomputation_moves_nothing(gpt) && recomputation_moves_nothing(tied));
 
 /// A weight that the body of a repeat uses twice: several nodes of one loop refer to its gradient.
 struct used_twice {
@@ -55,6 +67,7 @@ struct used_twice {
 };
 constexpr auto twice = differentiated(built<task<used_twice{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>());
 static_assert(places_are_sound(twice) && updated_in_a_loop(twice) == 1);
+static_assert(recomputation_moves_nothing(twice));
 
 } // namespace
 

@@ -168,7 +168,8 @@ template <class passes, class optimizer> concept constant_update = !has_update_r
 };
 
 template <class passes, class optimizer> constexpr program update_or_refuse() {
-  if constexpr (constant_update<passes, optimizer>) return update<optimizer>(passes::before_update());
+  if constexpr (constant_update<passes, optimizer>)
+    return update<optimizer>(passes::before_update(), passes::set::checkpointing::value.recomputes);
   program out = passes::before_update();
   out.fail(diagnosis_with<refusals::update_is_not_constant>());
   return out;

@@ -123,15 +123,17 @@ template <class optimizer> constexpr void update_at_the_end(builder& out, gradie
 }
 
 /// Appends the program `p` with the update of each parameter inserted after its gradient is complete and after the last
-/// read of the parameter (`node_before_update`). Each update has a separate scale (op::tensor_scale), without clipping;
-/// the call to op::clip_coefficient at the end only computes the norm of all gradients.
+/// read of the parameter (`node_before_update`, which explains `recomputes_loops`). Each update has a separate scale
+/// (op::tensor_scale), without clipping; the call to op::clip_coefficient at the end only computes the norm of all
+/// gradients.
 template <class optimizer>
-constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients) {
+constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients,
+                                  bool recomputes_loops) {
   auto& program = out.program;
   nest const loops(p);
   fixed_vector<int, program::maximum_values> update_nodes;
   for (int g : gradients) {
-    update_nodes.push_back(node_before_update(p, loops, g));
+    update_nodes.push_back(node_before_update(p, loops, g, recomputes_loops));
     program.values[g].ends_with_update = true;
   }
   ref const squares = add_squares(program, gradients.size());
@@ -160,7 +162,8 @@ constexpr void update_in_backward(builder& out, program const& p, gradient_list 
 /// tensors of a stacked parameter in one call, unless they are stored in 16 bits; an update rule updates one tensor at
 /// a time. With `optimizer::in_backward`, the updates are in the backward pass instead. Refused: a program without
 /// trained parameters, and an optimizer that is not element-wise if it accesses a tensor that is divided over ranks.
-template <class optimizer> constexpr program update(program const& p) {
+/// `recomputes_loops`: whether checkpoint::every or checkpoint::sqrt applies to the result (`recompute`).
+template <class optimizer> constexpr program update(program const& p, bool recomputes_loops = false) {
   if (!p.failure.ok()) return p;
   builder out;
   out.program = p;
@@ -175,7 +178,8 @@ template <class optimizer> constexpr program update(program const& p) {
     program.fail(diagnosis_with<refusals::nothing_is_trained>());
     return program;
   }
-  if constexpr (updates_in_backward<optimizer>) detail::update_in_backward<optimizer>(out, p, gradients);
+  if constexpr (updates_in_backward<optimizer>)
+    detail::update_in_backward<optimizer>(out, p, gradients, recomputes_loops);
   else detail::update_at_the_end<optimizer>(out, gradients);
   return program;
 }
