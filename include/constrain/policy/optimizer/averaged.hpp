@@ -12,6 +12,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///     average = w                                after the first update
 ///     average = decay average + (1 - decay) w    after each later update
 ///
+/// With `in_backward`, if the first update of a tensor is skipped because its gradient is not finite, the tensor's
+/// average starts at the initial weights, and the second equation applies from the next update.
+///
 /// The trainer's `evaluate`, `predict` and `generate` read the average instead of the weights, and its
 /// `state(parameter, "average")` returns a view of the average. A saved run contains both; ct::inference loads the
 /// weights. The average is one more value per weight: 4 bytes in fp32. Refused with precision::pure_bf16.

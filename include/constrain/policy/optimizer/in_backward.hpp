@@ -28,9 +28,10 @@ namespace optimizer {
 ///
 /// The norm of all gradients is not known before the last gradient is complete. Therefore, if the norm of a tensor's
 /// gradient is not finite, only this tensor's update is skipped: `step_result::not_finite` names the first parameter
-/// with such a gradient, and `step_result::skipped` is false. `run_options::clip_norm` must be 0, and
-/// `trainer::gradient` throws `error`. Refused at compile time: accumulate<N> with N > 1, precision::fp16,
-/// parallel::zero over more than one rank, and `in_backward` inside another optimizer.
+/// with such a gradient, and `step_result::skipped` is false. If a tensor's first update is skipped, its average
+/// (`averaged`) starts at the initial weights. `run_options::clip_norm` must be 0, and `trainer::gradient` throws
+/// `error`. Refused at compile time: accumulate<N> with N > 1, precision::fp16, parallel::zero over more than one rank,
+/// and `in_backward` inside another optimizer.
 template <class O> struct in_backward {
   using base = O; // in prints and saved runs, the name is "in_backward<...>" with the name of the base
   static constexpr char const* name = "in_backward";
