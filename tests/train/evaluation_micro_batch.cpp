@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 // A micro-batch of `evaluate` with another number of sequences than that of a step.
@@ -33,6 +34,20 @@ struct classifier {
 template <int evaluated>
 using class_task = ct::task<classifier{}, ct::classification,
                             ct::micro_batch{.sequences = 4, .tokens = 4, .evaluation_sequences = evaluated}>;
+
+// A class, which may be unknown, and real targets: a sample cannot be padded.
+struct class_and_targets {
+  static constexpr ct::port_spec labels[] = {{.name = "classes", .each = ct::per::row},
+                                             {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
+  constexpr ct::value operator()(ct::value logits, ct::value classes, ct::value targets) const {
+    return ct::cross_entropy(logits, classes) + ct::squared_error(logits, targets);
+  }
+};
+struct three_logits {
+  static constexpr ct::port_spec inputs[] = {
+      {.name = "x", .type = ct::port_type::real, .each = ct::per::sequence, .features = 2}};
+  constexpr ct::value operator()(ct::value x) const { return ct::linear("out", x, 3); }
+};
 
 ct::data::corpus corpus() {
   std::string text;
@@ -83,6 +98,20 @@ TEST_CASE("the results do not depend on the micro-batch of the evaluation") {
   compare_with_default<1>();
   compare_with_default<3>();
   compare_with_default<16>();
+}
+
+TEST_CASE("repeats of a sample do not count if the last label is ignored") {
+  std::vector<float> const x{1, 2, 3, 4, 5, 6}, targets{0, 1, 0, 2, 2, 2, 9, 9, 9};
+  integers const classes{0, 1, ct::ignored_label};
+  auto const loss_of = [&]<int evaluated>(std::integral_constant<int, evaluated>) {
+    using task = ct::task<three_logits{}, class_and_targets, ct::micro_batch{.sequences = evaluated}>;
+    auto const e = ct::inference<task, ct::precision::fp64>({.seed = 3}).evaluate(examples(x, {classes, targets}));
+    CHECK(e.tokens == 2);
+    return e.loss;
+  };
+  auto const all_at_once = loss_of(std::integral_constant<int, 3>());
+  CHECK(loss_of(std::integral_constant<int, 2>()) == doctest::Approx(all_at_once).epsilon(1e-12));
+  CHECK(loss_of(std::integral_constant<int, 8>()) == doctest::Approx(all_at_once).epsilon(1e-12));
 }
 
 TEST_CASE("arrays have the sequences of the evaluation") {

@@ -2,43 +2,45 @@
 
 #include "constrain/train/evaluate_samples.hpp"
 
-#include <algorithm>
-
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Fills all rows with the samples `first`, `first` + 1, ... Rows after the last sample are padded or, if padding could
-/// change results (not `sample_set::pads`), repeat the last sample.
-CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, batch_buffer& to) {
+/// change results (not `sample_set::pads`), repeat the sample `repeated`.
+CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std::int64_t rows, std::int64_t repeated,
+                                batch_buffer& to) {
   from.view(rows, to);
-  auto const last = from.size() - 1;
   for (std::int64_t row = 0; row < rows; ++row)
-    if (first + row > last && from.pads()) from.pad(row, to);
-    else from.copy(std::min(first + row, last), row, to);
+    if (first + row < from.size()) from.copy(first + row, row, to);
+    else if (from.pads()) from.pad(row, to);
+    else from.copy(repeated, row, to);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<evaluation_sums> evaluate_samples(
     sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
     function_ref<void(batch const&, evaluation_sums&)> run) {
+  auto const surplus = (rows - samples.size() % rows) % rows;
+  bool const repeats = surplus > 0 && !samples.pads();
+  auto repeated = samples.size() - 1;
+  while (repeats && repeated > 0 && samples.labels(repeated) == 0) --repeated;
   batch_buffer buffer;
   evaluation_sums sum;
   for (std::int64_t first = 0; first < samples.size(); first += rows) {
     if (stop()) return std::nullopt;
-    copy_rows(samples, first, rows, buffer);
+    copy_rows(samples, first, rows, repeated, buffer);
     run(buffer.batch, sum);
   }
-  auto const surplus = (rows - samples.size() % rows) % rows;
-  if (surplus == 0 || samples.pads()) return sum;
-  // The last micro-batch repeated the last sample `surplus` times. Evaluate a micro-batch of only that sample, and
-  // subtract the share of the surplus rows.
-  copy_rows(samples, samples.size() - 1, rows, buffer);
-  evaluation_sums last_sums;
-  run(buffer.batch, last_sums);
+  if (!repeats) return sum;
+  // The last micro-batch repeated a sample `surplus` times. Evaluate a micro-batch of only that sample, and subtract
+  // the share of the surplus rows. The sample has a valid label, as `run` adds nothing for a micro-batch without one.
+  copy_rows(samples, samples.size(), rows, repeated, buffer);
+  evaluation_sums repeated_sums;
+  run(buffer.batch, repeated_sums);
   auto const share = static_cast<double>(surplus) / static_cast<double>(rows);
-  sum.loss -= last_sums.loss * share;
-  sum.correct -= last_sums.correct * share;
-  sum.tokens -= last_sums.tokens / rows * surplus;
-  for (std::size_t i = 0; i < last_sums.class_counts.size(); ++i) // empty without a valid label or metrics
-    sum.class_counts[i] -= last_sums.class_counts[i] / static_cast<double>(rows) * static_cast<double>(surplus);
+  sum.loss -= repeated_sums.loss * share;
+  sum.correct -= repeated_sums.correct * share;
+  sum.tokens -= repeated_sums.tokens / rows * surplus;
+  for (std::size_t i = 0; i < repeated_sums.class_counts.size(); ++i) // empty without a valid label or metrics
+    sum.class_counts[i] -= repeated_sums.class_counts[i] / static_cast<double>(rows) * static_cast<double>(surplus);
   return sum;
 }
 
