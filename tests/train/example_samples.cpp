@@ -319,6 +319,7 @@ TEST_CASE("fewer examples than a batch, and a tail that cannot be padded") {
   points const p(6);
   ct::trainer<regression> r;
   CHECK(sentence([&] { r.batches(p.all(), tail::pad); }) ==
-        "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or labels "
-        "that an op indexes by, which cannot be ignored; use tail::carry or tail::drop");
+        "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, labels that "
+        "an op indexes by, or a loss with a part that reads no labels, so the padding would count; use tail::carry or "
+        "tail::drop");
 }

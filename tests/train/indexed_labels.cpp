@@ -76,8 +76,8 @@ template <int sequences>
 using indexed_next = ct::task<bigram{}, looked_up_labels, ct::micro_batch{.sequences = sequences, .tokens = 4}>;
 
 constexpr char const* cannot_pad =
-    "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, or labels that an "
-    "op indexes by, which cannot be ignored; use tail::carry or tail::drop";
+    "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, labels that an op "
+    "indexes by, or a loss with a part that reads no labels, so the padding would count; use tail::carry or tail::drop";
 
 } // namespace
 

@@ -19,7 +19,7 @@ sample_set samples_of(char const* caller, data::corpus const& corpus, char const
     corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
   else [[maybe_unused]] corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
   check_vocabulary(caller, corpus.vocabulary(), entries::vocabulary);
-  return samples_in(corpus, trainer::task::tokens, caller, entries::first_label.ignorable);
+  return samples_in(corpus, trainer::task::tokens, caller, entries::pads);
 }
 
 /// The samples that a trainer or an evaluator reads from examples. Throws the errors of `samples_in`

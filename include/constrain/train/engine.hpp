@@ -36,7 +36,7 @@ public:
                                     static_cast<std::size_t>(planned_entry::value.ports.size())};
   /// An entry's requirements for the caller's arrays.
   template <class planned_entry>
-  static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens};
+  static constexpr batch_needs needs{ports<planned_entry>, task::tokens, entries::next_tokens, entries::pads};
 
   /// Chooses the CUDA device for `allocate`. `index`: its index; -1: the current device. `world`: all ranks. With a
   /// parallel policy and device::cuda, calls `device_of_rank` and throws its errors: -1 then means a different device

@@ -220,11 +220,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (index.size() == 0)
     throw error(
         {caller, ": this part of the ", counted(count, "example"), " is empty; give more examples, or ", remedy});
-  // Padding changes no result if all arrays of labels hold integers, the first one may hold ignored labels, and the
-  // objective ignores the rows of these labels. The last condition is assumed: this function cannot check it.
   auto const first = static_cast<int>(examples.inputs().size());
   if (examples.masks()) detail::check_masks(caller, *examples.masks(), arrays[0], arrays[first]);
-  bool pads = arrays[first].port->ignorable;
+  bool pads = needed.pads;
   for (auto const& array : arrays) pads = pads && (!array.is_label() || array.is_integers());
   sample_set::words const wording{"examples", "examples have", "these examples", "more examples",
                                   "every label is ignored; give examples with labels"};

@@ -15,6 +15,7 @@ struct batch_needs {
   plan_ports ports;         // ports of the entry program
   std::int64_t tokens = 0;  // tokens in a sequence
   bool next_tokens = false; // whether the only labels are the next tokens of the only input
+  bool pads = false;        // whether padded rows add nothing to the loss, if all labels are integers
 };
 
 /// A batch that views the caller's arrays, whose number, types and lengths must have been checked. `caller`: the first

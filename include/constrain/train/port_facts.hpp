@@ -1,6 +1,7 @@
 #pragma once
 
 #include "constrain/pass/pipeline.hpp"
+#include "constrain/train/ignores_padding.hpp"
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -16,6 +17,8 @@ template <class task, class passes> struct port_facts {
   static constexpr shape logits = passes::built.values[passes::built.result("logits").value].shape;
   static constexpr std::int64_t labels =
       passes::built.values[first_label.where.value].shape.elements(); // elements of the first label in a micro-batch
+  /// Whether a data set may be padded: the first labels can be ignored, and padded rows add nothing to the loss.
+  static constexpr bool pads = first_label.ignorable && detail::ignores_padding(passes::built);
   /// Whether the only input is one array of tokens. A corpus and `generate` provide no other inputs.
   static constexpr bool takes_tokens =
       passes::built.count(port_kind::input) == 1 && first_input.spec == port_spec{.name = first_input.spec.name};

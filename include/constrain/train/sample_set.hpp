@@ -60,7 +60,7 @@ public:
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }
   /// Whether padded rows leave all results unchanged: false if the first labels cannot be ignored, because an op
-  /// indexes by them, or if any labels are floating-point.
+  /// indexes by them, if any labels are floating-point, or if padded rows add to the loss.
   bool pads() const { return facts_.pads; }
 
   /// Number of valid labels of a sample in the first array of labels.
