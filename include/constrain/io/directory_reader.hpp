@@ -30,8 +30,9 @@ public:
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Opens and checks the directory `path`. If it does not exist, or has neither a manifest nor a safetensors file,
-  /// reads '.<name>.previous' (see `finds`) instead, if that exists. Throws `error` if the directory or its manifest is
-  /// missing or invalid, and for the first file that is missing, truncated or changed.
+  /// reads '.<name>.previous' (see `finds`) instead, if that exists. If a save replaces the directory meanwhile, reads
+  /// the new one. Throws `error` if the directory or its manifest is missing or invalid, and for a file that is missing,
+  /// truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
   /// The files that the manifest lists, in the order in which they were written.
@@ -61,8 +62,11 @@ private:
   /// Throws `error` unless `directory_` is a directory.
   void check_directory() const;
 
-  /// Maps a file of the manifest. Throws `error` if its length or checksum differs from `entry`.
-  [[gnu::cold]] mapped_file checked(manifest::entry const& entry) const;
+  /// Maps and checks the manifest and the files of `directory_`. Throws the errors of the constructor.
+  [[gnu::cold]] void read();
+
+  /// Throws `error` if the length or checksum of `file` differs from `entry`.
+  [[gnu::cold]] void check(manifest::entry const& entry, mapped_file const& file) const;
 };
 
 } // namespace constrain::io

@@ -8,6 +8,7 @@
 #include "constrain/io/path.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <sys/stat.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
@@ -16,9 +17,30 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   return finds_at(path) || !previous_of(path).empty();
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) : directory_(path) {
+[[gnu::cold]] CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) {
   // If a save was interrupted between its two renames, the old directory is '.<name>.previous'.
-  if (auto const previous = previous_of(path); !previous.empty()) directory_ = previous;
+  auto const locate = [&] {
+    auto const previous = previous_of(path);
+    return previous.empty() ? path : previous;
+  };
+  directory_ = locate();
+  // Another process may replace the directory while its files are opened, and remove the old one.
+  for (int attempts = 100;; --attempts) {
+    detail::directory_handle const opened(directory_); // while it is open, no other directory gets its inode
+    try {
+      read();
+      return;
+    } catch (error const&) {
+      auto const current = locate();
+      bool const is_same =
+          current == directory_ && detail::same_file(detail::directory_handle(current).status(), opened.status());
+      if (is_same || attempts == 0) throw;
+      directory_ = current;
+    }
+  }
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE void directory_reader::read() {
   check_directory();
   auto const manifest_path = concat({directory_, "/", manifest_name});
   // With any other error number, the manifest may exist: `mapped_file` then reports why it cannot be opened.
@@ -27,7 +49,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
                  ", so it is not a complete saved directory; use another copy or another directory"});
   mapped_file const file(manifest_path, "the manifest");
   contents_ = manifest::parse(file.text(), manifest_path);
-  for (auto const& entry : contents_.files) files_.push_back(checked(entry));
+  // Maps all files before their checksums, which take long, so that a save seldom comes between.
+  files_.clear();
+  for (auto const& entry : contents_.files) files_.emplace_back(path(entry.name), "the saved file");
+  for (std::size_t i = 0; i < files_.size(); ++i) check(contents_.files[i], files_[i]);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::span<std::byte const> directory_reader::bytes(std::string_view name) const& {
@@ -70,15 +95,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     throw error({"'", directory_, "' is not a directory; give the directory that was saved"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE mapped_file directory_reader::checked(manifest::entry const& entry) const {
-  mapped_file file(path(entry.name), "the saved file");
+[[gnu::cold]] CONSTRAIN_INLINE void directory_reader::check(manifest::entry const& entry,
+                                                            mapped_file const& file) const {
   auto const size = file.bytes().size();
   if (size != entry.bytes)
     throw error({"'", path(entry.name), "' has ", counted(size, "byte"), ", but was saved with ", entry.bytes,
                  "; use another copy of the directory"});
   if (crc32c{}.update(file.bytes()).value() != entry.crc32c)
     throw error({"'", path(entry.name), "' was changed after it was saved; use another copy of the directory"});
-  return file;
 }
 
 } // namespace constrain::io
