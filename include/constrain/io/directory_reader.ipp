@@ -14,7 +14,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE bool directory_reader::finds(std::string const& path) {
-  return finds_at(path) || !previous_of(path).empty();
+  // While `finds_at` lists the directory, a save may replace it and remove its files: then the new one is there.
+  return finds_at(path) || !previous_of(path).empty() || finds_at(path);
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE directory_reader::directory_reader(std::string const& path) {
