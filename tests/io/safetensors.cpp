@@ -169,6 +169,19 @@ void all_refused(std::vector<bad> const& cases) {
 
 } // namespace
 
+TEST_CASE("safetensors: null metadata and every dtype of whole bytes are read") {
+  auto const null = with_header(unclosed + ",\"__metadata__\":null}", 4);
+  auto const file = parse_safetensors(std::as_bytes(std::span(null)), "m");
+  CHECK(file.tensors.size() == 1);
+  CHECK(file.metadata.empty());
+  CHECK(refusal(with_header("{\"__metadata__\":null,\"__metadata__\":{}}", 0)).find("occurs twice") !=
+        std::string::npos);
+  for (auto const* const dtype : {"BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"})
+    CHECK(refusal(with_header(with_fields("\"" + std::string(dtype) + "\"", "[4]", "[0,4]"), 4)).empty());
+  for (auto const* const dtype : {"F64", "I64", "U64", "C64"})
+    CHECK(refusal(with_header(with_fields("\"" + std::string(dtype) + "\"", "[4]", "[0,32]"), 32)).empty());
+}
+
 TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
   REQUIRE(refusal(with_header(good, 4)).empty());
   REQUIRE(refusal(with_header(with_two("[2,4]", "[0,2]"), 4)).empty());

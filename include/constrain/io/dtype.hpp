@@ -34,13 +34,13 @@ constexpr std::optional<dtype> floating_dtype(std::string_view name) {
 
 /// The size of one element of a safetensors dtype in bytes; 0 for a name that is not listed here.
 constexpr std::size_t dtype_bytes(std::string_view dtype) {
-  for (std::string_view const one_byte_dtype : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2"})
+  for (std::string_view const one_byte_dtype : {"U8", "I8", "BOOL", "F8_E4M3", "F8_E5M2", "F8_E8M0"})
     if (dtype == one_byte_dtype) return 1;
   for (std::string_view const two_byte_dtype : {"BF16", "F16", "I16", "U16"})
     if (dtype == two_byte_dtype) return 2;
   for (std::string_view const four_byte_dtype : {"F32", "I32", "U32"})
     if (dtype == four_byte_dtype) return 4;
-  for (std::string_view const eight_byte_dtype : {"F64", "I64", "U64"})
+  for (std::string_view const eight_byte_dtype : {"F64", "I64", "U64", "C64"})
     if (dtype == eight_byte_dtype) return 8;
   return 0;
 }
