@@ -18,13 +18,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///         {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
 ///
 /// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`).
-/// An integer label is valid unless it is `ignored_label`; a real label is always valid. An op of the loss
-/// that reads labels must add nothing for a row with an ignored label, since `evaluate` and tail::pad pad batches with
-/// such rows. If a part of the loss depends on the logits, but not on labels that can be ignored, tail::pad is refused,
-/// and `evaluate` repeats a sample and subtracts its share: the result is exact if the loss is a sum over rows, divided
-/// by the number of valid labels, plus terms that depend on no row. `evaluate` skips micro-batches without a valid
-/// label: if a row whose first label is ignored adds to the loss, for example with real targets, the result depends on
-/// the micro-batch.
+/// An integer label is valid unless it is `ignored_label`; a real label is always valid. An op of the loss that reads
+/// labels must add nothing for a row with an ignored label, since `evaluate` and tail::pad pad batches with such rows.
+/// If a part of the loss depends on the logits, but not on labels that can be ignored, tail::pad is refused, and
+/// `evaluate` repeats a sample and subtracts its share: the result is exact if the loss is a sum over rows, divided by
+/// the number of valid labels, plus terms that depend on no row. `evaluate` skips micro-batches without a valid label:
+/// if a row whose first label is ignored adds to the loss, for example with real targets, the result depends on the
+/// micro-batch.
 ///
 /// An objective whose labels are the next tokens has the following member. If the model's only input is tokens, and the
 /// only labels are one class per token, the trainer then accepts `ct::labels::shift`, and refuses valid labels that all

@@ -66,9 +66,9 @@ public:
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
-  inference(inference const&) = delete; // use a reference, std::move or a second object
+  inference(inference const&) = delete; // an inference object cannot be copied; use a reference, std::move or a second one
   inference(inference&&) = default;
-  inference& operator=(inference const&) = delete; // use a reference, std::move or a second object
+  inference& operator=(inference const&) = delete; // an inference object cannot be copied; use a reference or std::move
   inference& operator=(inference&&) = default;
 
   /// Loads weights: from a directory or safetensors file of Hugging Face Transformers, from a trainer's saved run, or

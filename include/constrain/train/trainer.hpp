@@ -78,9 +78,9 @@ public:
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
-  trainer(trainer const&) = delete; // use a reference, std::move or a second object
+  trainer(trainer const&) = delete; // a trainer cannot be copied; use a reference, std::move or a second one
   trainer(trainer&&) = default;
-  trainer& operator=(trainer const&) = delete; // use a reference, std::move or a second object
+  trainer& operator=(trainer const&) = delete; // a trainer cannot be copied; use a reference or std::move
   trainer& operator=(trainer&&) = default;
 
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.

@@ -16,7 +16,7 @@ struct concatenate {
   };
   static constexpr char const* name = "concatenate";
   static constexpr bool any_gradient_type = true;
-  static constexpr bool promotes_types = true; // a matrix and a vector, which mixed precision stores in different types
+  static constexpr bool promotes_types = true; // mixed precision stores a matrix and a vector in different types
   static constexpr unsigned strided_inputs = (1u << node::maximum_inputs) - 1;
   static constexpr unsigned strided_outputs = 0b1;
 
