@@ -66,7 +66,7 @@ public:
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
-  inference(inference const&) = delete; // an inference object cannot be copied; use a reference, std::move or a second one
+  inference(inference const&) = delete; // an inference object cannot be copied; use a reference or std::move
   inference(inference&&) = default;
   inference& operator=(inference const&) = delete; // an inference object cannot be copied; use a reference or std::move
   inference& operator=(inference&&) = default;

@@ -78,7 +78,7 @@ public:
     });
     engine_.connect(ranks_.data(), ranks_.zero(), run);
   }
-  trainer(trainer const&) = delete; // a trainer cannot be copied; use a reference, std::move or a second one
+  trainer(trainer const&) = delete; // a trainer cannot be copied; use a reference or std::move
   trainer(trainer&&) = default;
   trainer& operator=(trainer const&) = delete; // a trainer cannot be copied; use a reference or std::move
   trainer& operator=(trainer&&) = default;
