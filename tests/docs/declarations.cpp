@@ -50,6 +50,8 @@ public:
   void run() const noexcept { for (;;) {} }
   int runs() const { return 1; }
 
+  machine(machine const&) = delete;
+  machine(machine&&) = default;
   bool operator==(machine const&) const = default;
 
 private:
@@ -106,6 +108,7 @@ TEST_CASE("reference: a class's public members, without bodies") {
   CHECK(has(page, "| `using real = T` | of its numbers |"));
   CHECK(has(page, "| `static constexpr int size` | of everything |"));
   CHECK(has(page, "- `void run() const noexcept`\n\n  Runs.\n\n- `int runs() const`\n"));
+  CHECK(has(page, "- `machine(machine const&) = delete`\n\n- `machine(machine&&)`\n"));
   CHECK(!has(page, "Secret"));
   CHECK(!has(page, "a_ = 0"));
   CHECK(!has(page, "hidden"));

@@ -131,8 +131,8 @@ private:
     auto const value = text.find(" = ");
     bool const long_value = value != std::string::npos && text.find_first_of("{[", value) != std::string::npos;
     if ((d.kind == kind::constant && long_value) || d.kind == kind::requirement) text.resize(value);
-    for (std::string_view const last : {" = default", " = delete"})
-      if (text.ends_with(last)) text.resize(text.size() - last.size());
+    // A deleted function stays marked: it cannot be called.
+    if (constexpr std::string_view last = " = default"; text.ends_with(last)) text.resize(text.size() - last.size());
     return text;
   }
 
