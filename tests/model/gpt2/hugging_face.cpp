@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -172,7 +173,7 @@ TEST_CASE("the head of a GPT-2 is the token embedding: it may stand for it, but 
   // Both, with the head in FP64.
   std::vector<float> values(original.bytes.size() / sizeof(float));
   std::memcpy(values.data(), original.bytes.data(), original.bytes.size());
-  values[0] = -0.0F;
+  values[0] = -0.0F, values[1] = std::numeric_limits<float>::quiet_NaN();
   std::vector<double> head(values.begin(), values.end());
   head[0] = 0;
   tensors[token].dtype = "F64", tensors[token].bytes = std::as_bytes(std::span(head));

@@ -4,6 +4,7 @@
 
 #include "constrain/base/concat.hpp"
 #include "constrain/base/convert_reals.hpp"
+#include "constrain/base/number_check.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/directory_handle.hpp"
 #include "constrain/io/directory_reader.hpp"
@@ -128,7 +129,7 @@ struct opened_weights {
   return result;
 }
 
-/// Whether two tensors have the same shape and values, which may be stored as different types.
+/// Whether two tensors have the same shape and values, which may be stored as different types. Two NaNs are the same.
 [[gnu::cold]] CONSTRAIN_INLINE bool same_values(io::tensor const& a, io::tensor const& b) {
   if (a.shape != b.shape) return false;
   if (a.dtype == b.dtype && std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin())) return true;
@@ -143,7 +144,8 @@ struct opened_weights {
       convert_reals(type, from.bytes.data() + i * size_of(type), dtype::f64, std::as_writable_bytes(to).data(), count);
     };
     convert(a, *type_a, values_a), convert(b, *type_b, values_b);
-    if (!std::equal(values_a, values_a + count, values_b)) return false;
+    auto const are_same = [](double x, double y) { return x == y || (is_nan(x) && is_nan(y)); };
+    if (!std::equal(values_a, values_a + count, values_b, are_same)) return false;
   }
   return true;
 }
