@@ -49,9 +49,9 @@ public:
   /// Runs.
   void run() const noexcept { for (;;) {} }
   int runs() const { return 1; }
-
   machine(machine const&) = delete;
   machine(machine&&) = default;
+
   bool operator==(machine const&) const = default;
 
 private:

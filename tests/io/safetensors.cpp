@@ -186,6 +186,8 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
   REQUIRE(refusal(with_header(good, 4)).empty());
   REQUIRE(refusal(with_header(with_two("[2,4]", "[0,2]"), 4)).empty());
   REQUIRE(refusal(with_header("{}", 0)).empty());
+  CHECK(refusal(with_header("{", 0)) ==
+        "'the header of m' is not valid JSON at byte 1: a member needs a name in quotes; correct it or write it again");
   all_refused({
       {"", "but a safetensors file has at least 8"},
       {"1234567", "but a safetensors file has at least 8"},

@@ -2,6 +2,7 @@
 
 #include "constrain/io/safetensors.hpp"
 
+#include "constrain/base/concat.hpp"
 #include "constrain/base/error.hpp"
 #include "constrain/io/safetensors_header.hpp"
 
@@ -27,7 +28,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   std::string_view const text(reinterpret_cast<char const*>(file.data()) + 8, header_size);
   if (!text.starts_with('{'))
     throw error({"'", source, "' has a header that does not begin with '{'; give a safetensors file"});
-  detail::safetensors_header const header(text, source, data.size());
+  auto const header_name = concat({"the header of ", source});
+  detail::safetensors_header const header({text, header_name}, source, data.size());
   header.check();
   safetensors result;
   header.read(

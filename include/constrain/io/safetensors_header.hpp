@@ -36,10 +36,10 @@ public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
-  /// `source`: the name of the file in errors. `data_bytes`: size of the data section. `text` and `source` must outlive
-  /// this object. Throws `error` if `text` is not UTF-8 or has 2^32 bytes or more.
-  safetensors_header(std::string_view text, std::string const& source, std::uint64_t data_bytes)
-      : start_(text, source), source_(source), data_bytes_(data_bytes) {}
+  /// `start`: the beginning of the header. `source`: the name of the file in errors, except in those of `start`.
+  /// `data_bytes`: size of the data section. `source` and the strings of `start` must outlive this object.
+  safetensors_header(json_cursor const& start, std::string const& source, std::uint64_t data_bytes)
+      : start_(start), source_(source), data_bytes_(data_bytes) {}
 
   /// Calls `on_tensor(entry)` for every tensor and `on_metadata(name, value)` for every metadata entry, in order;
   /// `name` and `value` are as written, with escapes not decoded. Throws `error` for invalid JSON, an invalid entry or

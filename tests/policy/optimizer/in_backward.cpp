@@ -45,8 +45,8 @@ struct detached_in_repeat {
   constexpr ct::value operator()(ct::value tokens) const {
     auto x = ct::embedding("table", tokens, {.vocabulary = 32, .width = 8});
     auto const matrix = ct::parameter(x, "matrix", ct::shape(8, 8), ct::role::weight, {.stddev = 0.3});
-    x = ct::repeat("block", 3, x, [matrix](ct::value x) {
-      return x + ct::linear("out", ct::silu(ct::linear(x, ct::emit<detached>({matrix}))), 8);
+    x = ct::repeat("block", 3, x, [matrix](ct::value y) {
+      return y + ct::linear("out", ct::silu(ct::linear(y, ct::emit<detached>({matrix}))), 8);
     });
     return ct::linear("head", ct::linear(x, matrix), 32);
   }
