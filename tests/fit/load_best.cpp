@@ -91,7 +91,8 @@ TEST_CASE("load_best: what this run did not save at its lowest loss is refused, 
     auto const said = sentence([&] { ct::fit(t, text, options); });
     CHECK(said == "fit: .load_best loads the weights that the run had when its validation loss was lowest (" +
                       ct::detail::number_text(t.state().best_validation_loss) + "), but .best '" + options.best +
-                      "' does not hold them; give the .best of the call that reached this loss, or omit .load_best");
+                      "' does not hold them; give the .best of the call that reached this loss, if it still exists, "
+                      "or omit .load_best");
     CHECK(values_of(t) == last);
   }
   options.best = directory / "own", options.steps = 13; // a resumed run loads what it saved before

@@ -320,6 +320,6 @@ TEST_CASE("fewer examples than a batch, and a tail that cannot be padded") {
   ct::trainer<regression> r;
   CHECK(sentence([&] { r.batches(p.all(), tail::pad); }) ==
         "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, labels that "
-        "an op indexes by, or a loss with a part that reads no labels, so the padding would count; use tail::carry or "
-        "tail::drop");
+        "an op indexes by, or a loss that reads the logits in an op without integer labels, so the padding would "
+        "count; use tail::carry or tail::drop");
 }

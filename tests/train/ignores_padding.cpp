@@ -77,6 +77,6 @@ TEST_CASE("if padding would count, evaluate does not pad, and tail::pad is refus
   CHECK(t.evaluate(all).loss == doctest::Approx(loss).epsilon(1e-12));
   CHECK(sentence([&] { t.batches(all, ct::data::tail::pad); }) ==
         "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, labels that an "
-        "op indexes by, or a loss with a part that reads no labels, so the padding would count; use tail::carry or "
-        "tail::drop");
+        "op indexes by, or a loss that reads the logits in an op without integer labels, so the padding would count; "
+        "use tail::carry or tail::drop");
 }

@@ -77,7 +77,8 @@ using indexed_next = ct::task<bigram{}, looked_up_labels, ct::micro_batch{.seque
 
 constexpr char const* cannot_pad =
     "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, labels that an op "
-    "indexes by, or a loss with a part that reads no labels, so the padding would count; use tail::carry or tail::drop";
+    "indexes by, or a loss that reads the logits in an op without integer labels, so the padding would count; use "
+    "tail::carry or tail::drop";
 
 } // namespace
 

@@ -11,8 +11,8 @@ enum class tail : std::uint8_t {
   carry, ///< The batch is filled with samples of the next epoch. Every sample is used once per epoch.
   drop,  ///< The samples are skipped in this epoch.
   pad,   ///< The batch is padded with zeros and ignored labels. Refused if any labels of the task are floating-point,
-         ///< if its first labels cannot be ignored, because an op such as `embedding` uses them as indices, or if a
-         ///< part of its loss depends on the logits, but not on labels that can be ignored.
+         ///< if its first labels cannot be ignored, because an op such as `embedding` uses them as indices, or if
+         ///< its loss reads the logits in an op that reads no integer labels that can be ignored.
 };
 
 } // namespace constrain::data

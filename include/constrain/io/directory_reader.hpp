@@ -30,9 +30,9 @@ public:
   [[gnu::cold]] static std::string previous_of(std::string const& path);
 
   /// Opens and checks the directory `path`. If it does not exist, or has neither a manifest nor a safetensors file,
-  /// reads '.<name>.previous' (see `finds`) instead, if that exists. If a save replaces the directory meanwhile, reads
-  /// the new one. Throws `error` if the directory or its manifest is missing or invalid, and if a file is missing,
-  /// truncated or changed.
+  /// reads '.<name>.previous' (see `finds`) instead, if that exists. If reading fails because a save replaces the
+  /// directory meanwhile, reads the new one. Throws `error` if the directory or its manifest is missing or invalid, and
+  /// if a file is missing, truncated or changed.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
   /// The files that the manifest lists, in the order in which they were written.

@@ -25,7 +25,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     return previous.empty() ? path : previous;
   };
   directory_ = locate();
-  // Another process may replace the directory while its files are opened, and remove the old one.
+  // Another process may replace the directory while its files are opened, and remove the old one. After 100 such
+  // replacements, the last error is thrown.
   for (int attempts = 100;; --attempts) {
     detail::directory_handle const opened(directory_); // while it is open, no other directory gets its inode
     try {

@@ -26,8 +26,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                  wording.more_samples, " or use tail::carry"});
   if (tail == data::tail::pad && !samples_.pads())
     throw error({caller, ": tail::pad ignores the labels of the padding, but the task has floating-point labels, "
-                         "labels that an op indexes by, or a loss with a part that reads no labels, so the padding "
-                         "would count; use tail::carry or tail::drop"});
+                         "labels that an op indexes by, or a loss that reads the logits in an op without integer "
+                         "labels, so the padding would count; use tail::carry or tail::drop"});
   if (start.epoch < 0 || start.sample < 0 || start.sample >= epoch_size_)
     throw error({caller, ": the start is sample ", start.sample, " of epoch ", start.epoch,
                  ", but epochs are numbered from 0, and the samples of ", wording.this_name, " from 0 to ",

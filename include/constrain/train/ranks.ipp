@@ -31,7 +31,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::int64_t ranks::count_valid_labels(joint_call call,
                                                                       function_ref<std::int64_t()> copy_in,
                                                                       batch const& b) const {
-  // Every rank's range counts the samples of all ranks, so ranks with parts of one batch have equal positions.
+  // The range of `trainer::batches` counts the samples of all ranks, so ranks with parts of one batch have equal
+  // positions.
   std::uint64_t const end[] = {b.corpus, static_cast<std::uint64_t>(b.next.epoch),
                                static_cast<std::uint64_t>(b.next.sample)};
   auto const sum = agreed_sum(*world, call, copy_in, detail::hash_of({reinterpret_cast<char const*>(end), sizeof end}));
