@@ -170,8 +170,8 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 /// The data is a corpus or examples. Collective: all ranks call it. Throws `error` for an option out of range, for too
 /// little data, for held-out data without a valid label, and if options or data differ between ranks. Also throws the
 /// errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and `evaluate`. Before the first row
-/// is trained, the options, the hyperparameters and the number of ranks are checked for all rows; an error names the
-/// row.
+/// is trained, the options, the hyperparameters and the number of ranks are checked for all rows; an error that
+/// concerns only one row names it.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "
