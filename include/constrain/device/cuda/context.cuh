@@ -13,7 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 class nccl_ranks;
 
-/// The context of kernels on a CUDA device: stream, cuBLASLt GEMMs, and the step parameters in device memory.
+/// The context of kernels on a CUDA device: stream, cuBLASLt GEMMs, groups of ranks, the operands of merged calls, and
+/// the step parameters in device memory.
 class cuda_context {
 public:
   static constexpr std::size_t multi_tensor_bytes =
