@@ -1,12 +1,12 @@
 #pragma once
 
-// The CPU kernels that the companion library (`constrain::compiled`) contains: the kernels that GPT-2, BERT and Llama
+// The CPU kernels that the companion library (`constrain::compiled`) contains: most kernels that GPT-2, BERT and Llama
 // call in each precision with automatic fusion, without parallelism. A translation unit that uses the library does not
-// compile these kernels. All other kernels, such as the kernels of your own ops, are compiled in every translation unit
-// with a trainer or an inference object that calls them. So are the kernels of optimizer updates (with
-// precision::pure_bf16, also those that compute and round the fp32 copy of a weight): an optimizer must compute the
-// same bits inside another optimizer (by_role, states_in) as without it, even if the library was compiled with other
-// optimization flags.
+// compile these kernels. All other kernels, such as the kernels of your own ops and the copies of checkpoint::every<2>,
+// are compiled in every translation unit with a trainer or an inference object that calls them. So are the kernels of
+// optimizer updates (with precision::pure_bf16, also those that compute and round the fp32 copy of a weight): an
+// optimizer must compute the same bits inside another optimizer (by_role, states_in) as without it, even if the library
+// was compiled with other optimization flags.
 
 #include "constrain/model/bert.hpp"
 #include "constrain/model/gpt2.hpp"
