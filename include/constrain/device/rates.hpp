@@ -27,7 +27,7 @@ struct device_rates {
 /// own tag are 0.
 template <class target> inline constexpr device_rates rates_of{};
 
-/// The rates of two cores of an AMD EPYC (Zen 5), fitted to measured steps of a small GPT (bench/strategies). The
+/// The rates of two cores of an AMD EPYC (Zen 5), fitted to measured steps of a small GPT (bench/strategies.cpp). The
 /// processor has dot-product instructions for bf16, but not for fp16. A launch is the start and the end of a parallel
 /// loop.
 template <>

@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The purpose of a value. Roles decide which parameters are trained, which parameters have weight decay, which field
-/// of a `memory_plan` counts a value's memory, and which values persist between steps. The library never infers a role
-/// from a name.
+/// The purpose of a value. Roles decide which parameters are trained, which parameters have weight decay, how
+/// optimizers such as optimizer::muon and optimizer::by_role update a parameter, which field of a `memory_plan` counts
+/// a value's memory, and which values persist between steps. The library never infers a role from a name.
 enum class role : std::uint8_t {
   activation,      // computed from inputs and parameters
   input,           // inputs, labels and the inverse label count, written by the host

@@ -40,7 +40,8 @@ struct run_options {
   bool checked = false;
   bool measure_memory = false; // fills the buffers with a pattern, so that `used_bytes()` can find the bytes in use
   double deadline = 1800;      // seconds a rank waits for other ranks (at least 60 at the start) before it ends
-                               // with an error; above 0, at most 1e9; used only with MPI
+                               // with an error or, if its CUDA device waits, throws `error`; above 0, at most 1e9;
+                               // used only with MPI
   constrain::reduce reduce = constrain::reduce::ordered; // used only with a parallel policy and device::cuda
   int cuda_device = -1; // with device::cuda: the device, as in cudaSetDevice; -1: the current device
                         // of the thread that constructs the trainer or, with a parallel policy, device 0 for the first

@@ -64,9 +64,9 @@ public:
 
   /// Allocates the arena and writes the initial values of all tensors. `h`: the optimizer's hyperparameters. `run`: all
   /// other options. Throws `error` for a value out of range, for a `.clip_norm` other than 0 with
-  /// optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device cannot be used, if the
-  /// arena cannot be allocated, if the world size does not fit the parallel policy, or if the program, the options or
-  /// the hyperparameters differ between ranks.
+  /// optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device, MPI or NCCL cannot be
+  /// used, if the arena cannot be allocated, if the world size does not fit the parallel policy, or if the program, the
+  /// options or the hyperparameters differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -113,12 +113,12 @@ public:
 
   /// A batch of the caller's arrays, which must live until `step` or `enqueue` returns. Each array has the shape
   /// [micro-batches, ...], where [...] is the shape of the task's input or label. For causal_lm, both shapes are
-  /// [sequences, tokens]; for classification, the label has the shape [sequences]. Pass several inputs as a list:
-  /// `batch({tokens, lengths}, labels)`. `ignored_label` (-100) marks a missing label. For causal_lm, each label is the
-  /// token that follows the input token at the same position. Alternatively, pass the inputs as labels, with
-  /// labels::shift. Throws `error` if the number of arrays is wrong, if an array has the wrong type or length, if a
-  /// value is out of range, if labels equal the inputs but should be the next tokens, if labels cannot be shifted, or,
-  /// with a single rank, if no label is valid.
+  /// [sequences, tokens]; for classification of sequences, the label has the shape [sequences]. Pass several inputs as
+  /// a list: `batch({tokens, lengths}, labels)`. `ignored_label` (-100) marks a missing label. For causal_lm, each
+  /// label is the token that follows the input token at the same position. Alternatively, pass the inputs as labels,
+  /// with labels::shift. Throws `error` if the number of arrays is wrong, if an array has the wrong type or length, if
+  /// a value is out of range, if labels equal the inputs but should be the next tokens, if labels cannot be shifted,
+  /// or, with a single rank, if no label is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels label_kind = constrain::labels::shifted) const {
     auto const b = detail::batch_of_step(inputs, labels, label_kind, engine::template needs<typename entries::step>);
