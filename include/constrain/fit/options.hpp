@@ -35,8 +35,8 @@ struct fit_options {
   std::vector<named_validation> further_validation{}; // more data to evaluate each time `.validation` (needed) is
                                                       // evaluated; `.best`, `.patience` and `.plateau` ignore it
   interval evaluate_every = 0; // when to evaluate `.validation` (needed), besides the end; 0: only at the end. If a
-                               // signal ends the run, there is no evaluation at the end; `fit` makes up for an
-                               // evaluation that was due when the run is resumed
+                               // signal ends the run, there is no evaluation at the end; when the run is resumed,
+                               // `fit` makes up for an evaluation that was due
   std::string directory{};     // directory to save the run in; empty: the run is not saved
   interval save_every = 0;     // when to save to `.directory` (needed), besides the end; 0: only at the end
   std::FILE* log = stdout;     // stream for the text that rank 0 prints, such as progress lines; null: silent

@@ -66,7 +66,7 @@ struct weight_format {
   std::span<std::string_view const> head_keys{};
   // Keys of `configuration` whose values `normalized` replaces: they are compared only in its form.
   std::span<std::string_view const> normalized_keys{};
-  // Keys of `configuration` that only limit inputs: `trainer::load` and `resume` do not compare them.
+  // Keys of `configuration` that only limit inputs: `trainer::load`, `load_tensors` and `resume` do not compare them.
   std::span<std::string_view const> limits{};
 };
 

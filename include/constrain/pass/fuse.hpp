@@ -37,10 +37,10 @@ template <class source, class passes> constexpr op_set missing_for_fusion() {
 
 /// Peephole fusion: replaces a group of nodes with one node that moves or stores fewer bytes, if no other node reads
 /// the values that the new node does not write. Each pattern is a function in a file of pass/fuse/. If the logits take
-/// at least `fusion.smallest_logits` bytes, and the ops that read them work row by row, the head and the loss become a
-/// loop over rows (row_loop.hpp). Without `fusion.fuses`, the program does not change. `missing`: the fused ops without
-/// a kernel. With `fusion.only_with_kernels`, no nodes are fused into a call to one of these ops; the loop over rows
-/// does not depend on `missing`.
+/// at least `fusion.smallest_logits` bytes, and the other conditions of `loop_over_rows` hold, the head and the loss
+/// become a loop over rows. Without `fusion.fuses`, the program does not change. `missing`: the fused ops without a
+/// kernel. With `fusion.only_with_kernels`, no nodes are fused into a call to one of these ops; the loop over rows does
+/// not depend on `missing`.
 constexpr program fuse(program const& p, slot_of::fusion const& fusion, op_set const& missing = {}) {
   if (!fusion.fuses || !p.failure.ok()) return p;
   auto const avoided = fusion.only_with_kernels ? missing : op_set{};

@@ -111,9 +111,10 @@ template <int stage, int ranks> struct zero {
 /// embeddings are divided too, with their gradients and optimizer states; every process holds all other tensors. A
 /// layer other than the output layer is not divided if `ranks` does not divide the number of its features, heads or
 /// key-value heads. All conditions, also for embeddings and the output layer, are in pass/divide.hpp. The number of
-/// processes is `ranks`. Refused at compile time: fewer heads than ranks in attention without rotary embeddings, a
-/// model without a layer or vocabulary that can be divided, an optimizer that does not update divided tensors element
-/// by element, and, for `ranks` above 1, CUDA devices.
+/// processes is `ranks`. Refused at compile time: attention with fewer heads than ranks, unless another condition
+/// prevents its division (as rotary embeddings do), a model without a layer or vocabulary that can be divided, an
+/// optimizer that does not update divided tensors element by element, a policy's pass with an op that needs a divided
+/// tensor in full, and, for `ranks` above 1, CUDA devices.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};
