@@ -58,7 +58,8 @@ template <class optimizer> constexpr dtype state_type(dtype weights) {
 #endif
 
 /// Updates one weight and the fields of its state, and rounds the fields to their stored type. `hyper`: the result of
-/// the optimizer's `prepare`. `gradient` is already multiplied by the scale (see `update`).
+/// the optimizer's `prepare`, or its `hyper` if it has no `prepare`. `gradient` is already multiplied by the scale (see
+/// `update`).
 template <class optimizer, class real, class prepared, class... fields>
 CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step step, real gradient, real& weight,
                                           fields&... field) {
