@@ -161,14 +161,14 @@ constexpr program dividing::run() {
 /// of the logits, if the vocabulary is outside of repeats and without parts, and has at least as many rows as columns,
 /// rows for every rank, and only readers that look up rows or compute classes. A vocabulary whose role is not head must
 /// have a reader that looks up rows. A call that looks up rows is replaced with its op's `divided_form`. A call that
-/// needs all classes is replaced too, or reads all-gathered logits if its op has no `divided_form`. All other parameters
-/// and values are the same on every rank.
+/// needs all classes is replaced too, or reads all-gathered logits if its op has no `divided_form`. All other
+/// parameters and values are the same on every rank.
 ///
 /// A layer other than a head is column-parallel only if no other node reads its parameters, if all ops up to the next
 /// linear layer name the features by a letter in their `layouts`, draw no random numbers, read no undivided activation
 /// with these features and do not write the x of a repeat, if each slice of the features consists of full parts
-/// (`part_list`), and if `ranks` divides the numbers of features (of each part), heads and key-value heads. The input of
-/// the next linear layer must be one part. No other undivided operand of this layer, except a bias, and no undivided
+/// (`part_list`), and if `ranks` divides the numbers of features (of each part), heads and key-value heads. The input
+/// of the next linear layer must be one part. No other undivided operand of this layer, except a bias, and no undivided
 /// operand of an op with `divide` may be a trained parameter or depend on one. Only the first 64 calls that could be
 /// column-parallel are considered. Layers that become row-parallel can be among them, and a call in the body of a
 /// repeat counts once.
