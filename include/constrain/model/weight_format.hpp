@@ -49,7 +49,8 @@ struct weight_format {
   std::string configuration{}; // the text of config.json; empty: the file is neither written nor read
   std::string_view prefix{};   // a prefix of stored names that files may omit
   std::span<std::string_view const> ignored_suffixes{}; // name suffixes of tensors to ignore unless the model has them
-  std::span<std::string_view const> required_keys{};    // keys that `load_pretrained` needs in a config.json
+  // Keys that `load_pretrained` needs in a config.json or in the result of `normalize`.
+  std::span<std::string_view const> required_keys{};
   // Returns some values of a config.json in one standard form, as the text of a JSON object: the values that files
   // write in several forms or leave out. Null: there are no such values. A model_type in `normalized` is compared
   // instead of the model_type in `configuration`.

@@ -105,7 +105,7 @@ template <class task, class device> advice advise(device, bytes memory) {
     detail::append_estimates<task>(a, detail::advised<device, precision::fp32>{}, memory);
     detail::append_estimates<task>(a, detail::advised<device, precision::bf16>{}, memory);
     detail::append_estimates<task>(a, detail::advised<device, precision::pure_bf16>{}, memory);
-    detail::finish_advice(a, memory, task::sequences, task::evaluation_sequences,
+    detail::finish_advice(a, memory, task::sequences, detail::evaluation_sequences<task>,
                           detail::largest_parameter_and_gradient<task>());
   }
   return a;

@@ -61,9 +61,9 @@ public:
 
   /// The loss, accuracy and metrics over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list
   /// of arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: for
-  /// causal_lm the shape of the inputs, for classification [n, sequences], or a list of arrays. `label_kind`:
-  /// labels::shift if the labels are the inputs themselves, which are then shifted by one token. Throws `error` as
-  /// `trainer::batch` does, and if no label is valid.
+  /// causal_lm the shape of the inputs, for classification of sequences [n, sequences], or a list of arrays.
+  /// `label_kind`: labels::shift if the labels are the inputs themselves, which are then shifted by one token. Throws
+  /// `error` as `trainer::batch` does, and if no label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels label_kind = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;

@@ -60,8 +60,8 @@ template <> struct weight_format_of<bert> {
   static constexpr stored_copy copies[] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
                                            {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
 
-  /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
-  /// model.
+  /// Keys that a config.json, or the result of `normalize`, must have. Transformers replaces a missing key with a
+  /// default, which may be wrong for the model.
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads",
                                                        "hidden_size",       "intermediate_size",
                                                        "vocab_size",        "max_position_embeddings"};

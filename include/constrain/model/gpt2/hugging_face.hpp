@@ -37,8 +37,8 @@ template <> struct weight_format_of<gpt2> {
   /// The head, which is the token embedding.
   static constexpr stored_copy copies[] = {{"lm_head.weight", "transformer.wte.weight"}};
 
-  /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
-  /// model.
+  /// Keys that a config.json, or the result of `normalize`, must have. Transformers replaces a missing key with a
+  /// default, which may be wrong for the model.
   static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
   /// Keys whose values count only in the form of `normalize`.

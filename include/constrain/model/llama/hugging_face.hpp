@@ -38,8 +38,8 @@ template <> struct weight_format_of<llama> {
   /// The head of a tied model.
   static constexpr stored_copy copies[] = {{"lm_head.weight", "model.embed_tokens.weight"}};
 
-  /// Keys that a config.json must have. Transformers replaces a missing key with a default, which may be wrong for the
-  /// model.
+  /// Keys that a config.json, or the result of `normalize`, must have. Transformers replaces a missing key with a
+  /// default, which may be wrong for the model.
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
                                                        "intermediate_size", "vocab_size",          "rms_norm_eps"};
 
