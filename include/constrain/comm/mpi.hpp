@@ -74,8 +74,8 @@ private:
   static void leave(int status);
 
   /// Waits for all processes to call `timed_barrier`, for at most about `seconds`. Returns whether all have called it;
-  /// if so, `all_exit_` is set. If `seconds` is 0, only the deadline limits the wait. Returns false if MPI fails.
-  /// `exits`: whether this process exits; false: it has failed, and may continue.
+  /// if so, `all_exit_` tells whether all exit. If `seconds` is 0, only the deadline limits the wait. Returns false if
+  /// MPI fails. `exits`: whether this process exits; false: it has failed, and may continue.
   static bool timed_barrier(double seconds, bool exits);
 
   /// Ends all processes of the job; this process exits with `status`.

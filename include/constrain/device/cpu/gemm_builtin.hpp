@@ -79,8 +79,8 @@ void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_
 
 /// Computes one thread's tile of C, [rows, columns], from k elements along k; other arguments as in `gemm` (gemm.hpp).
 /// `a` and `b` point to the tile's first row of op(A) and first column of op(B), `c` to its first element. The operands
-/// are packed as elements of type `packed`. With a 16-bit C, k must be at most `blocking::along_k`, so that sums are
-/// rounded once.
+/// are packed as elements of type `packed`, except a B of this type that is read in place (`rows_in_place`). With a
+/// 16-bit C, k must be at most `blocking::along_k`, so that sums are rounded once.
 template <class packed, class a_type, class b_type, class c_type, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>
 void gemm_tile(transpose a_transposed, transpose b_transposed, std::int64_t rows, std::int64_t columns, std::int64_t k,
@@ -212,10 +212,10 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
 }
 
 /// Whether vdpbf16ps multiplies two bf16 operands. AMD Zen 4 and Zen 5 do twice as many multiply-adds per second with
-/// it as with fp32's instruction. An Intel Xeon (family 6, model 207) does half as many; unlike these AMD processors,
-/// it also has AVX512-FP16. On two Zen 5 cores, a step of GPT-2 124M with 4 x 256 tokens took 0.99 s with vdpbf16ps and
-/// 1.74 s with operands converted to fp32. In a build with oneDNN 2.6, it took 0.95 s with vdpbf16ps and 1.08 s with
-/// oneDNN's bf16 GEMMs.
+/// it as with fp32's instruction. An Intel Xeon (family 6, model 207) does half as many with it as with fp32's; unlike
+/// these AMD processors, it also has AVX512-FP16. On two Zen 5 cores, a step of GPT-2 124M with 4 x 256 tokens took
+/// 0.99 s with vdpbf16ps and 1.74 s with operands converted to fp32. In a build with oneDNN 2.6, it took 0.95 s with
+/// vdpbf16ps and 1.08 s with oneDNN's bf16 GEMMs.
 #if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
 inline constexpr bool multiplies_pairs = true;
 #else

@@ -41,16 +41,16 @@ struct unique_id {
   ncclUniqueId value;
 };
 
-/// Sleeps between two polls of the host.
+/// Sleeps between two polls by the host.
 inline void sleep_between_polls() { std::this_thread::sleep_for(std::chrono::microseconds(20)); }
 
 } // namespace detail
 
 /// A group of ranks with one CUDA device each, connected by NCCL (an `ncclComm_t`). Collective calls are enqueued on a
 /// stream: all ranks must enqueue the same calls in the same order. A collective call does not wait for the stream:
-/// NCCL is in its non-blocking mode, and the host polls until NCCL has accepted the call. After a failure, or a wait
-/// for other ranks that is longer than the deadline, all later collective calls throw `error`, except an all-gather of
-/// 0 elements per rank.
+/// NCCL is in its non-blocking mode, and the host polls until NCCL has accepted the call. A call that waits longer than
+/// the deadline for other ranks throws `error`. After this or another failure, all later collective calls throw
+/// `error`, except an all-gather of 0 elements per rank.
 class nccl_group {
 public:
   /// Connects the current devices of `ranks`, at least 2 ranks. The devices must be different, and must not be reset
@@ -130,7 +130,7 @@ public:
   template <class stored, class map>
   void all_to_all(cudaStream_t stream, stored const* send, map const& ranges, stored* receive, std::int64_t stride) {
     constexpr auto type = detail::nccl_type<stored>();
-    enqueue("all-to-all", [&] {
+    enqueue("exchange data", [&] {
       for (int r = 0; r < size_; ++r) {
         if (r == rank_) continue;
         if (ranges.length(r) > 0)
@@ -226,7 +226,7 @@ private:
     }
     wait_until_accepted(ncclGroupEnd(), what);
   }
-  /// Checks the status of a call in a group. NCCL starts the call at the end of the group.
+  /// Checks the status of a call between ncclGroupStart and ncclGroupEnd, which starts the call.
   void check_enqueued(ncclResult_t status) {
     if (status != ncclInProgress) check(status, "enqueue a call");
   }
