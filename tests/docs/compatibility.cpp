@@ -198,7 +198,7 @@ void print_refused_alone() {
   refused(type<ct::optimizer::muon<ct::optimizer::averaged<ct::optimizer::adamw>>>{},
           "`optimizer::muon` around `averaged`, and `averaged`, `muon` or `states_in` inside itself");
   refused(type<ct::optimizer::states_in<ct::dtype::i32, ct::optimizer::adamw>>{},
-          "`optimizer::states_in<type, O>` with another type than fp32 or bf16");
+          "`optimizer::states_in<type, O>` with a type other than fp32 or bf16");
   refused(type<ct::optimizer::muon<ct::optimizer::adamw, 0>>{},
           "`optimizer::muon<O, steps>` with another number of steps than 1 to 99");
   refused(type<ct::optimizer::averaged<ct::optimizer::in_backward<ct::optimizer::adamw>>>{},

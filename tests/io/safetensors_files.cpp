@@ -79,7 +79,7 @@ TEST_CASE("the bytes of several files are parsed where they are") {
   CHECK(sentence([&] {
           io::safetensors_files::parse_indexed(index, "some/index",
                                                [&](std::string const&) { return io::text_bytes(texts[1]); });
-        }) == "the file 'some/m-1.safetensors' has a tensor 'b' that the index 'some/index' does not list in it; get "
+        }) == "the file 'some/m-1.safetensors' has a tensor 'b' that the index 'some/index' does not list for it; get "
               "the files again");
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("an index and files that disagree are refused") {
   two_files const two;
   two.write_index(R"("a": "m-1.safetensors", "b": "m-2.safetensors")");
   CHECK(two.refusal() == "the file '" + (two.directory / "m-1.safetensors") + "' has a tensor 'c' that the index '" +
-                             two.index() + "' does not list in it; get the files again");
+                             two.index() + "' does not list for it; get the files again");
   two.write_index(R"("a": "m-1.safetensors", "b": "m-1.safetensors", "c": "m-1.safetensors")");
   CHECK(two.refusal() ==
         "the index '" + two.index() +

@@ -54,7 +54,7 @@ safetensors_files::parse_indexed(std::string_view text, std::string const& path,
       auto const* const listed = index.find(t.name);
       if (listed == nullptr || listed->file != i)
         throw error({"the file '", directory, index.files[i], "' has a tensor '", t.name, "' that the index '", path,
-                     "' does not list in it; get the files again"});
+                     "' does not list for it; get the files again"});
       found[static_cast<std::size_t>(listed - index.tensors.data())] = true;
     }
   }

@@ -249,10 +249,10 @@ private:
 /// add to it. Tied weights, weights shared over iterations, and gradient accumulation need no special rule.
 /// `scale_loss`: the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are
 /// multiplied by this setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a
-/// trained parameter and the loss, a gradient of another output than output 0, a gradient rule that adds too many terms
-/// (`backward::add`), a gradient whose shape differs from the shape of its value, a repeat that ignores its input, a
-/// trained parameter that does not reach the loss, and a program from which a policy's pass has removed the loop over
-/// micro-batches. `p` must have the results "logits" and "loss".
+/// trained parameter and the loss, a gradient of an output other than output 0, a gradient rule that adds too many
+/// terms (`backward::add`), a gradient whose shape differs from the shape of its value, a repeat that ignores its
+/// input, a trained parameter that does not reach the loss, and a program from which a policy's pass has removed the
+/// loop over micro-batches. `p` must have the results "logits" and "loss".
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run(p);

@@ -88,7 +88,7 @@ struct attention {
     static_assert(d.ok(), "ct::self_attention: key_value_heads is `got`, but must be a positive divisor of the number "
                           "of heads, `expected`, or 0, which means one per query head");
   };
-  /// Refused: keys or values with another element type than the queries.
+  /// Refused: keys or values whose element type differs from that of the queries.
   template <diagnosis d> struct keys_or_values_of_another_type {
     static_assert(d.ok(), "ct::self_attention: queries, keys and values must have the same element type, but do not; "
                           "make all three with ct::linear, whose results have one type, or emit ct::op::cast");
@@ -185,8 +185,8 @@ struct attention {
     return is_possible;
   }
   static constexpr void gradient(backward& b) {
-    // Keys of the padding and of other documents have probability 0 and therefore gradient 0, so the gradient needs
-    // neither lengths nor positions.
+    // Scores of keys in the padding and in other documents have probability 0 and therefore gradient 0, so the gradient
+    // needs neither lengths nor positions.
     b.emit<attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(1)}, {0, 1, 2, -1},
                                b.options<attention>());
   }
