@@ -38,10 +38,10 @@ public:
   /// parent directories. If an interrupted save left '.<name>.previous' with a valid mark and a manifest, and the
   /// target does not exist or is empty, renames '.<name>.previous' to the target first. Removes the temporary
   /// directories that interrupted saves to the target left (`remove_abandoned`). Throws `error` if `path` exists and is
-  /// neither an empty nor a saved directory of this user, if its manifest is invalid, if `path` does not end in a name
-  /// or contains a NUL byte, if `path` is a link that is part of a loop or refers to a directory that does not exist
-  /// and was not restored, if `path` is or contains the working directory, or if a parent directory or the temporary
-  /// directory cannot be created.
+  /// neither an empty nor a saved directory of this user, if its manifest is invalid, if `path` has no name (as '/', or
+  /// a missing path that ends in '..') or contains a NUL byte, if `path` is a link that is part of a loop or refers to
+  /// a directory that does not exist and was not restored, if `path` is or contains the working directory, or if a
+  /// parent directory or the temporary directory cannot be created.
   explicit directory_writer(std::string const& path, exchange mode = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;

@@ -177,7 +177,7 @@ template <class passes, class optimizer> constexpr program update_or_refuse() {
 
 } // namespace detail
 
-/// The passes of the step program up to the optimizer step; each constant is the result of a pass.
+/// The passes of the step program up to the optimizer step; each constant except `built` is the result of a pass.
 template <class source> struct passes_to_update : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
@@ -193,8 +193,8 @@ template <class source> struct passes_to_update : passes_before_gradients<source
   }
 };
 
-/// All passes of the step program; each constant is the result of a pass. `dropped`: the nodes that the backward pass
-/// recomputes because of checkpoint::budget.
+/// All passes of the step program; each constant except `built` is the result of a pass. `dropped`: the nodes that the
+/// backward pass recomputes because of checkpoint::budget.
 template <class source, node_set dropped> struct passes_with_dropped : passes_to_update<source> {
   using before = passes_before_gradients<source>;
   using to_update = passes_to_update<source>;

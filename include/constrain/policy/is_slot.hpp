@@ -18,7 +18,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     using examples = policy_list<...>;                        // for tables and tests; includes the default
 ///     using refused = policy_list<...>;                         // policies that `rules` refuse, for tables and tests
 ///     static constexpr bool always_named = true;                // output names the policy even if it is the default
-///     static constexpr bool free_on_resume = true;              // policies<...>::kept_on_resume() omits the policy
+///     static constexpr bool free_on_resume = true;              // a resumed run may have another policy of this slot
 template <class type> concept is_slot = std::is_aggregate_v<type> && requires(type const& a, type const& b) {
   requires std::is_same_v<decltype(a == b), bool>;
   typename type::template otherwise<>;
