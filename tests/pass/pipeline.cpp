@@ -61,7 +61,7 @@ template <class... chosen> void compare_step() {
   CHECK(difference(step::cast, p) == "");
   p = join_slices(differentiate(p, set::precision::value.loss_scale));
   CHECK(difference(step::differentiated, p) == "");
-  p = update<typename set::optimizer>(p);
+  p = update<typename set::optimizer>(p, set::checkpointing::value.recomputes);
   CHECK(difference(step::updated, p) == "");
   p = recompute(p, set::checkpointing::value);
   CHECK(difference(step::recomputed, p) == "");

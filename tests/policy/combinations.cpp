@@ -35,7 +35,7 @@ enum class averages { nothing, all };
 struct updating {
   std::string name;
   slot_of::optimizer value;
-  program (*update)(program const&);
+  program (*update)(program const&, bool recomputes_loops);
   averages of;    // refused without masters
   whole is_taken; // refused where ranks divide it
 };
@@ -217,9 +217,11 @@ private:
   void updated(lazy const& gradients, updating const& o, int ranks) {
     static_cast<slot_of::optimizer&>(c_) = o.value;
     name_ = o.name;
-    lazy const updates([&] { return o.update(gradients.get()); });
+    lazy const without_recomputed_loops([&] { return o.update(gradients.get(), false); });
+    lazy const with_recomputed_loops([&] { return o.update(gradients.get(), true); });
     for (auto const& k : values<slot_of::checkpointing>(checkpoints{})) {
       static_cast<slot_of::checkpointing&>(c_) = k;
+      lazy const& updates = k.recomputes ? with_recomputed_loops : without_recomputed_loops;
       lazy const recomputed([&] { return constrain::recompute(updates.get(), k, half_of_all(updates.get())); });
       for (auto const& f : values<slot_of::fusion>(slot_of::fusion::examples{})) {
         static_cast<slot_of::fusion&>(c_) = f;
