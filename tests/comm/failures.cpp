@@ -49,11 +49,11 @@ TEST_CASE("what fails on one rank is thrown on all, and they may go on") {
     disk const d;
     auto const caught = d.run({"policy=" + policy, "action=go_on", "fault=none"});
     CAPTURE(caught.said);
-    CHECK(caught.times("caught: rank 0: the directory '/dev/null' cannot be created") == ranks);
+    CHECK(caught.times("caught: rank 0: '/dev/null' cannot be created as a directory") == ranks);
     CHECK(caught.times("threw") == 0);
     CHECK(caught.status == 0);
     all_threw(d.run({"policy=" + policy, "action=fit", "fault=unwritable"}),
-              "threw: rank 0: the directory '/dev/null' cannot be created");
+              "threw: rank 0: '/dev/null' cannot be created as a directory");
     all_threw(d.run({"policy=" + policy, "action=resume", "fault=unwritable", "victim=1"}),
               "threw: resume: rank 0 finds a saved run in '");
     all_threw(d.run({"policy=" + policy, "action=load_best", "victim=1"}),
@@ -61,7 +61,7 @@ TEST_CASE("what fails on one rank is thrown on all, and they may go on") {
     // An error that every rank throws does not end the job.
     all_threw(d.run({"policy=" + policy, "action=all_throw"}), "threw: every rank's exception");
     all_threw(d.run({"policy=" + policy, "action=caught_before", "fault=rethrow", "victim=all"}),
-              "threw: rank 0: the directory '/dev/null' cannot be created");
+              "threw: rank 0: '/dev/null' cannot be created as a directory");
   }
 }
 

@@ -242,7 +242,7 @@ TEST_CASE("tokens of 32 bits: what is no file of them is refused") {
   for (std::uint32_t const token : {0x7fffffffu, 0x80000000u, static_cast<std::uint32_t>(-100)})
     CHECK(refusal(bytes_of_wide({1, token, 2}), 32) ==
           begin + "has the token " + std::to_string(token) +
-              ", but the largest that a vocabulary can have is 2147483646; give tokens of a smaller vocabulary");
+              ", but the largest token of a vocabulary is at most 2147483646; give tokens of a smaller vocabulary");
   write_file(path, bytes_of_wide({data::corpus::largest_token}));
   CHECK(data::tokens(path, {.bits = 32}).vocabulary() == 0x7fffffff);
 }

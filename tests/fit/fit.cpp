@@ -168,7 +168,7 @@ TEST_CASE("lines of some steps, records of all") {
 TEST_CASE("records: a directory that cannot be made") {
   trainer t;
   CHECK(sentence([&] { ct::fit(t, corpus(), {.steps = 1, .log = nullptr, .records = "/dev/null/records"}); }) ==
-        "the directory '/dev/null' cannot be created (File exists); remove it or choose another path");
+        "'/dev/null' cannot be created as a directory (File exists); remove it or choose another path");
   CHECK(t.steps() == 0);
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("directory: only what a commit made is replaced") {
   CHECK_FALSE(sentence([] { directory_writer("/"); }).empty());
   CHECK_FALSE(sentence([] { directory_writer(""); }).empty());
   CHECK(sentence([] { directory_writer("/dev/null/x"); }) ==
-        "the directory '/dev/null' cannot be created (File exists); remove it or choose another path");
+        "'/dev/null' cannot be created as a directory (File exists); remove it or choose another path");
 }
 
 TEST_CASE("directory: one that holds saved directories is not replaced") {

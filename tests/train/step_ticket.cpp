@@ -78,8 +78,9 @@ TEST_CASE("a ticket outlives its trainer, and a dropped ticket's step counts") {
 }
 
 TEST_CASE("an empty ticket has no result") {
-  char const* const none = "wait: this ticket has no step, because it is empty or was moved from; call `wait` of "
-                           "the ticket that `enqueue` returned, or of the ticket into which it was moved";
+  char const* const none = "wait: this ticket has no step, because it is empty or was moved from; call `wait` on "
+                           "the ticket that `enqueue` returned or, if you moved that ticket, on the ticket that you "
+                           "moved it to";
   ct::step_ticket empty;
   CHECK(sentence([&] { (void)empty.wait(); }) == none);
   auto const data = draw(1);

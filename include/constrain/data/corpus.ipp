@@ -105,7 +105,7 @@ CONSTRAIN_INLINE void corpus::copy(std::int64_t first, std::span<std::int32_t> t
       maximum = std::max(maximum, token);
       *out++ = static_cast<std::int32_t>(token);
     });
-    // When the corpus was made, all tokens were below `vocabulary_`.
+    // All tokens were below `vocabulary_` when the corpus was made, so a larger one shows that the source has changed.
     if (maximum >= static_cast<std::uint32_t>(vocabulary_)) throw source_.changed();
   });
 }
@@ -137,7 +137,7 @@ CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens
 
 [[gnu::cold]] CONSTRAIN_INLINE std::int32_t corpus::vocabulary_for(std::uint32_t largest, std::string const& source) {
   if (largest > largest_token)
-    throw error({source, " has the token ", largest, ", but the largest that a vocabulary can have is ", largest_token,
+    throw error({source, " has the token ", largest, ", but the largest token of a vocabulary is at most ", largest_token,
                  "; give tokens of a smaller vocabulary"});
   return static_cast<std::int32_t>(largest) + 1;
 }
@@ -163,7 +163,7 @@ CONSTRAIN_INLINE void corpus::set_fingerprint() {
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus corpus::selection::part() && {
   corpus result(corpus_);
-  if (runs_.empty()) runs_.push_back({0, 0});
+  if (runs_.empty()) runs_.push_back({0, 0}); // `for_runs` needs at least one run
   result.length_ = length_;
   result.runs_ = std::make_shared<std::vector<run> const>(std::move(runs_));
   result.set_fingerprint();

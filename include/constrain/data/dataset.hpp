@@ -27,8 +27,8 @@ public:
   /// A pointer to examples, or null.
   constexpr dataset_pointer(examples const* e) : examples_(e) {}
 
-  /// The pointer to a corpus if `is_corpus<dataset>`, else the pointer to examples; null: this object has no such
-  /// pointer.
+  /// The pointer to a corpus if `is_corpus<dataset>`, otherwise the pointer to examples. Null if this object points to
+  /// the other kind or is null.
   template <is_dataset dataset> constexpr auto const* to() const {
     if constexpr (is_corpus<dataset>) return corpus_;
     else return examples_;

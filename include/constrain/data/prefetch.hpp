@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Double buffering: a worker thread calls `make(item&)` to fill one of two items while the other item is in use.
 /// `make` gets an item with older content and must overwrite it. Only one thread may call `next`. The destructor waits
-/// until `make` returns. If `make` throws, `next` rethrows the exception, and so does every later call. If no thread
-/// can be created, `next` itself calls `make`.
+/// for a call of `make` that is in progress. If `make` throws, `next` rethrows the exception, and so does every later
+/// call. If no thread can be created, `next` itself calls `make`.
 template <class item, class maker> class prefetch {
 public:
   /// Starts the worker thread, which makes the first item. `empty`: the initial value of both items.
@@ -24,7 +24,7 @@ public:
   prefetch(prefetch const&) = delete;
   [[gnu::noinline, gnu::cold]] ~prefetch() {
     if (!has_worker_) return;
-    set_stage(stage::ended);
+    set_stage(stage::stop);
     ::pthread_join(worker_, nullptr);
   }
 
@@ -43,11 +43,11 @@ public:
   }
 
 private:
-  /// The stage of the item that the worker makes; `ended`: the worker must return.
-  enum class stage : std::int32_t { to_be_made, ready, ended };
+  /// The stage of the item that the worker makes, or `stop`: the worker must return.
+  enum class stage : std::int32_t { to_be_made, ready, stop };
 
   item items_[2];
-  int making_ = 0; ///< Index of the item being made or ready; the caller of `next` may be using the other item.
+  int making_ = 0; ///< Index of the item being made or ready. A worker makes it while the other item is in use.
   maker make_;
   std::exception_ptr failure_{};
   std::atomic<stage> stage_{stage::to_be_made};
@@ -80,10 +80,10 @@ private:
     ::pthread_sigmask(SIG_SETMASK, &old_mask, nullptr);
   }
 
-  /// The worker thread: makes items until the stage is `ended`.
+  /// The worker thread: makes items until the stage is `stop`.
   [[gnu::cold]] void work() {
     for (;;) {
-      if (stage_.load(std::memory_order_acquire) == stage::ended) return;
+      if (stage_.load(std::memory_order_acquire) == stage::stop) return;
       try_to_make();
       auto expected = stage::to_be_made;
       if (!stage_.compare_exchange_strong(expected, stage::ready, std::memory_order_acq_rel)) return;

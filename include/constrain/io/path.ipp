@@ -26,8 +26,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   for (std::string up = "."; ::stat(up.c_str(), &ancestor) == 0 && !are_same(ancestor, descendant); up += "/..") {
     if (are_same(ancestor, replaced))
       throw error({"'", path,
-                   "' is the working directory or contains it, and a save would replace that directory; choose one "
-                   "inside the working directory"});
+                   "' is the working directory or contains it, and a save would replace that directory; choose another "
+                   "directory, for example one inside the working directory"});
     descendant = ancestor;
   }
 }
@@ -110,7 +110,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void make_directories(std::string const& path) {
-  system_path(path);
+  system_path(path); // throws for a NUL byte
   for (std::size_t end = 0; end != std::string::npos && end < path.size();) {
     end = path.find('/', end + 1);
     auto const prefix = path.substr(0, end);
@@ -118,7 +118,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     int const code = errno;
     struct stat status {};
     if (::stat(prefix.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
-      throw error({"the directory '", prefix, "' cannot be created (", reason(code), "); ", remedy(code),
+      throw error({"'", prefix, "' cannot be created as a directory (", reason(code), "); ", remedy(code),
                    " or choose another path"});
   }
 }

@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The name of the range around a call, such as "linear block.mlp.up.weight": the op, and the first named value of the
-/// call or, if none has a name, its first output, as in a printed program.
+/// The name of the range around a call, such as "linear block.mlp.up.weight": the op, then the first value of the call
+/// that has a name or, if none has one, the call's first output. Values are named as in a printed program.
 inline std::string name_of_range(program const& p, node const& n) {
   std::string name;
   auto const take_named = [&](auto const& refs) {
@@ -49,7 +49,8 @@ template <class planned_entry> std::vector<std::string> const& names_of_ranges()
 } // namespace detail
 
 /// Executor hooks that put an NVTX range around every call, and call `inner` within the range. Profilers such as Nsight
-/// Systems show the ranges on the thread that makes the calls.
+/// Systems show the ranges on the thread that makes the calls. A replay of a captured graph makes no calls, so it has no
+/// ranges.
 template <class inner> class nvtx_ranges {
 public:
   static constexpr bool merges_calls = constrain::merges_calls<inner>;
@@ -65,7 +66,7 @@ public:
 
   /// Begins the range of a call. Arguments as for `no_hooks`.
   void before(int index, step const& s, bound_operand const* bound, loop_state const& loops) {
-    if (is_open_) nvtxRangePop(); // of an execution that has thrown
+    if (is_open_) nvtxRangePop(); // left open by a call that threw
     nvtxRangePushA(names_[static_cast<std::size_t>(index)].c_str());
     is_open_ = true;
     inner_.before(index, s, bound, loops);

@@ -59,8 +59,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     step_ = nullptr;
   }
   if (!is_complete_)
-    throw error("wait: this ticket has no step, because it is empty or was moved from; call `wait` of the "
-                "ticket that `enqueue` returned, or of the ticket into which it was moved");
+    throw error("wait: this ticket has no step, because it is empty or was moved from; call `wait` on the ticket that "
+                "`enqueue` returned or, if you moved that ticket, on the ticket that you moved it to");
   return result_;
 }
 

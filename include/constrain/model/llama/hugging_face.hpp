@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The weights of Hugging Face Transformers' LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and
+/// The weight format of Hugging Face Transformers' LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and
 /// Qwen3ForCausalLM: every parameter of a block is one tensor per block, and a tied head is not written.
 template <> struct weight_format_of<llama> {
   /// For each parameter that a model can have: its name in this library, and its name in files.
@@ -35,7 +35,7 @@ template <> struct weight_format_of<llama> {
   /// stored and, only for a tied model, the head.
   static constexpr std::string_view ignored_suffixes[] = {".rotary_emb.inv_freq", "lm_head.weight"};
 
-  /// The head of a tied model.
+  /// The head of a tied model is its token embedding; files may store it, too.
   static constexpr stored_copy copies[] = {{"lm_head.weight", "model.embed_tokens.weight"}};
 
   /// Keys that a config.json, or the result of `normalize`, must have. Transformers replaces a missing key with a
@@ -43,8 +43,8 @@ template <> struct weight_format_of<llama> {
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
                                                        "intermediate_size", "vocab_size",          "rms_norm_eps"};
 
-  /// Keys that describe only the head, for an untied model. A tied model always compares this key: its head is the
-  /// token embedding, so it cannot load the weights of an untied model.
+  /// Keys that describe only the head of an untied model. A tied model needs the value even with `.strict = false`: its
+  /// head is the token embedding, so it cannot load the weights of an untied model.
   static constexpr std::string_view head_keys[] = {"tie_word_embeddings"};
 
   /// Keys whose values count only in the form of `normalize`.
@@ -55,12 +55,13 @@ template <> struct weight_format_of<llama> {
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
-  /// The values of a config.json of Transformers 4 or 5 for the kind of model, rotary embeddings, sliding windows, the
-  /// activation, causal attention and a tied head, in the same form for both versions; see `weight_format::normalize`.
-  /// If a file has values for both versions, the values that Transformers 5 reads count. A missing key has
-  /// Transformers' default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. The
-  /// kind of a Mistral is "llama", with or without a sliding window. A Qwen's use_sliding_window is true only if a
-  /// layer has the window. layer_types is one text, the type of all layers or "several"; a Llama's is left out. The
+  /// The values of a config.json that describe the kind of model, rotary embeddings, sliding windows, the activation,
+  /// causal attention and a tied head, in one form for Transformers 4 and 5; see `weight_format::normalize`. If a file
+  /// has values for both versions, only those that Transformers 5 reads are used. A missing key gets Transformers'
+  /// default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. The model_type of a
+  /// Mistral becomes "llama", with or without a sliding window. A Qwen's use_sliding_window becomes false if
+  /// max_window_layers gives no layer the window, or if layer_types is there, which then tells. layer_types becomes one
+  /// text, the type of all layers or "several"; a Llama's is left out. The window's size is kept only for a Mistral. The
   /// rope_type "linear" with the factor 1 becomes "default", and the activation "swish" becomes "silu", its other name.
   /// Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);

@@ -17,7 +17,7 @@ struct concatenate_copy {
   std::int64_t features;   // elements of a row of the result
   std::int64_t row_stride; // elements from one row of the result to the next
 
-  std::int64_t columns() const { return std::gcd(input.columns(), std::gcd(features, row_stride)); }
+  std::int64_t run_length() const { return std::gcd(input.run_length(), std::gcd(features, row_stride)); }
   concatenate_copy of_packs(std::int64_t n) const { return {input.of_packs(n), features / n, row_stride / n}; }
   CT_HOST_DEVICE std::int64_t from(std::int64_t i) const { return input.in_rows(i); }
   CT_HOST_DEVICE std::int64_t to(std::int64_t i) const {

@@ -7,7 +7,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The map between `all` [sequences, tokens, width] and the selected tokens [sequences, width]: a slice of one token.
+/// The map between `all` [sequences, tokens, width], which is contiguous, and the selected tokens [sequences, width]: a
+/// slice of one token, number `index`, of each sequence.
 template <class T> slice_map token_map(tensor<T> const& all, std::int64_t index) {
   auto const& s = all.shape();
   return {shape(s.extent[0], 1, all.features()), 1, s.extent[1], index, all};

@@ -19,7 +19,7 @@ template <int n, class map, class stored> struct copy_mapped_packs {
 };
 
 /// Loop body of `copy_padded`: iteration i writes pack i of the full tensor. `map` maps packs, not elements.
-template <int n, class stored> struct pad_packs {
+template <int n, class stored> struct copy_padded_packs {
   stored const* dy;
   stored* dx;
   slice_map map;
@@ -50,7 +50,7 @@ template <int n, class stored> struct add_slice_packs {
 
 } // namespace detail
 
-/// Like `copy_mapped` of op/slice/kernel.hpp. Accesses have 16 bytes if `places.columns()` is a multiple of such packs
+/// Like `copy_mapped` of op/slice/kernel.hpp. Accesses have 16 bytes if `places.run_length()` is a multiple of such packs
 /// and both tensors begin at multiples of 16 bytes; otherwise, each access is to one element.
 template <class architecture, class map, class stored>
 void copy_mapped(cuda<architecture> device, call const& c, map const& places, std::int64_t count, stored* y,
@@ -58,16 +58,16 @@ void copy_mapped(cuda<architecture> device, call const& c, map const& places, st
   auto const start = [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::copy_mapped_packs<n, map, stored>{x, y, places.of_packs(n)});
   };
-  with_packs(places.columns(), start, x, y);
+  with_packs(places.run_length(), start, x, y);
 }
 /// The same for `copy_padded`.
 template <class architecture, class stored>
 void copy_padded(cuda<architecture> device, call const& c, slice_map const& map, std::int64_t count, stored* dx,
                  stored const* dy) {
   auto const start = [&]<int n>(std::integral_constant<int, n>) {
-    for_elements(device, c, count / n, detail::pad_packs<n, stored>{dy, dx, map.of_packs(n)});
+    for_elements(device, c, count / n, detail::copy_padded_packs<n, stored>{dy, dx, map.of_packs(n)});
   };
-  with_packs(map.columns(), start, dy, dx);
+  with_packs(map.run_length(), start, dy, dx);
 }
 /// The same for `add_slice`.
 template <class architecture, class stored>
@@ -76,7 +76,7 @@ void add_slice(cuda<architecture> device, call const& c, slice_map const& map, s
   auto const start = [&]<int n>(std::integral_constant<int, n>) {
     for_elements(device, c, count / n, detail::add_slice_packs<n, stored>{dy, dx, map.of_packs(n)});
   };
-  with_packs(map.columns(), start, dy, dx);
+  with_packs(map.run_length(), start, dy, dx);
 }
 
 } // namespace constrain

@@ -19,7 +19,7 @@ struct slice_map {
 
   /// `slice_shape`: shape of the slice. `dimension`: index of the sliced dimension. `extent_of_full`: extent of the
   /// full tensor in this dimension. `slice_begin`: index of the slice's first element in this dimension. `rows`: the
-  /// full tensor or the slice, whichever may be strided.
+  /// full tensor or the slice, whichever may be strided; a contiguous tensor may also stand for the other one.
   template <class T>
   slice_map(shape const& slice_shape, int dimension, std::int64_t extent_of_full, std::int64_t slice_begin,
             tensor<T> const& rows)
@@ -29,11 +29,11 @@ struct slice_map {
   }
 
   /// The slice, the rest of the full tensor and `rows` consist of contiguous runs of this many elements.
-  std::int64_t columns() const {
+  std::int64_t run_length() const {
     auto const of_slice = inner == 1 ? std::gcd(std::gcd(extent, full_extent), begin) : inner;
     return std::gcd(std::gcd(features, row_stride), of_slice);
   }
-  /// The map of packs of n elements; n must divide `columns()`.
+  /// The map of packs of n elements; n must divide `run_length()`.
   slice_map of_packs(std::int64_t n) const {
     auto map = *this;
     if (inner > 1) map.inner /= n;
@@ -62,7 +62,7 @@ namespace detail {
 struct slice_copy {
   slice_map map;
 
-  std::int64_t columns() const { return map.columns(); }
+  std::int64_t run_length() const { return map.run_length(); }
   slice_copy of_packs(std::int64_t n) const { return {map.of_packs(n)}; }
   CT_HOST_DEVICE std::int64_t from(std::int64_t i) const { return map.in_rows(map.in_full(i)); }
   CT_HOST_DEVICE std::int64_t to(std::int64_t i) const { return i; }
@@ -79,14 +79,14 @@ template <class map, class stored> struct copy_mapped_elements {
   CT_HOST_DEVICE void operator()(std::int64_t i) const { y[places.to(i)] = x[places.from(i)]; }
 };
 
-/// y[places.to(i)] = x[places.from(i)] for i in [0, count). `map` has the members of `detail::slice_copy`.
+/// y[places.to(i)] = x[places.from(i)] for i in [0, count). `map` has the member functions of `detail::slice_copy`.
 template <class device, class map, class stored>
 void copy_mapped(device, call const& c, map const& places, std::int64_t count, stored* y, stored const* x) {
   for_elements(device{}, c, count, copy_mapped_elements<map, stored>{x, y, places});
 }
 
 /// Loop body of `copy_padded`.
-template <class stored> struct pad_elements {
+template <class stored> struct copy_padded_elements {
   stored const* dy;
   stored* dx;
   slice_map map;
@@ -97,11 +97,11 @@ template <class stored> struct pad_elements {
   }
 };
 
-/// dx[i] = the element of dy whose index in the full tensor is i, or 0 if i is outside of the slice, for i in
-/// [0, count).
+/// Writes dx, the full tensor: dx[i] = the element of dy, the slice, whose index in dx is i, or 0 if the slice does not
+/// have it, for i in [0, count). `map` was made with dy, or with a contiguous tensor, as its `rows`.
 template <class device, class stored>
 void copy_padded(device, call const& c, slice_map const& map, std::int64_t count, stored* dx, stored const* dy) {
-  for_elements(device{}, c, count, pad_elements<stored>{dy, dx, map});
+  for_elements(device{}, c, count, copy_padded_elements<stored>{dy, dx, map});
 }
 
 template <class device> struct kernel<op::slice, device> {
@@ -127,7 +127,8 @@ template <class stored> struct add_slice_elements {
   }
 };
 
-/// Adds element i of dy, the slice, to element map.in_full(i) of dx, the full tensor, for i in [0, count).
+/// Adds element i of dy, the slice, to element map.in_full(i) of dx, the full tensor, for i in [0, count). `map` as for
+/// `copy_padded`.
 template <class device, class stored>
 void add_slice(device, call const& c, slice_map const& map, std::int64_t count, stored* dx, stored const* dy) {
   for_elements(device{}, c, count, add_slice_elements<stored>{dy, dx, map});
