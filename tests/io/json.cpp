@@ -80,7 +80,7 @@ TEST_CASE("json: a wrong kind and a missing member are sentences") {
   CHECK(sentence([&] { root["a"].int64(); }) ==
         "'run/state.json' has a string at byte 7 where a number is needed; correct it or write it again");
   CHECK(sentence([&] { root["b"]; }) ==
-        "'run/state.json' has no 'b' in the object at byte 0; add it or write the file again");
+        "'run/state.json' has no 'b' in the object at byte 0; add it or write the text again");
   CHECK_FALSE(sentence([&] { root["a"].elements(); }).empty());
   CHECK_FALSE(sentence([&] { root["a"].members(); }).empty());
   CHECK_FALSE(sentence([&] { root["a"].size(); }).empty());

@@ -1,4 +1,4 @@
-// refused: cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes
+// refused: cheapest: no strategy fits in the limit; the template arguments of `strategy_with_missing_bytes` are
 // shows: strategy_with_missing_bytes
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

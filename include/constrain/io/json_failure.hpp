@@ -13,8 +13,8 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 
 namespace detail {
 
-/// The error for invalid JSON at byte `byte`. `source`: the path or name of the text, or path:line. `reason`: what is
-/// wrong there.
+/// The error for invalid JSON at byte `byte`, counted from 0. `source`: the path or name of the text, or path:line,
+/// whose bytes are those of the line. `reason`: what is wrong there.
 inline error not_json(std::string_view source, std::size_t byte, std::string_view reason) {
   return error({"'", source, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
@@ -32,7 +32,7 @@ inline error unsuitable_json(std::string_view source, std::size_t byte, json_kin
 /// The error for a missing member `name` of the object at byte `object`.
 inline error missing_json(std::string_view source, std::size_t object, std::string_view name) {
   return error(
-      {"'", source, "' has no '", name, "' in the object at byte ", object, "; add it or write the file again"});
+      {"'", source, "' has no '", name, "' in the object at byte ", object, "; add it or write the text again"});
 }
 
 } // namespace detail

@@ -16,14 +16,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// or the evaluate program of an inference object. No field is negative. The sum of the fields before `shared`, minus
 /// `shared`, is `peak`, unless another entry program needs more than the described one.
 struct memory_plan {
-  bytes weights;         // of parameters as kernels read them (the compute copy, if there is one)
+  bytes weights;         // of parameters in the type that kernels read (the compute copy, if there is one); with
+                         // zero<3>, of this rank's shards
   bytes master_weights;  // of parameters with a compute copy; the optimizer updates the trained ones, not the copies
   bytes gradients;       // of all trained parameters, or with optimizer::in_backward the maximum at any time
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // all bytes that no other field counts, but at least the maximum at any time of: values kept
-                         // for the backward pass, temporaries, inputs and results
-  bytes workspace;       // `device_reserve`, and the maximum at any time of: scratch of kernels, temporary copies,
-                         // rounding errors
+  bytes activations;     // the maximum at any time of values kept for the backward pass, temporaries, inputs and
+                         // results; or, if that is more, all bytes that no other field counts
+  bytes workspace;       // `device_reserve`, and the maximum at any time of scratch of kernels, temporary copies, and
+                         // the rounding errors that the updates of 16-bit parameters keep as tensors
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: all values are in the arena, on the device
   bytes shared;          // bytes that several fields count, such as bytes of a compute copy that a gradient uses later
@@ -33,10 +34,11 @@ struct memory_plan {
 /// The work of one run of a program, over all loop iterations. The fields are upper bounds if a loop skips iterations
 /// without a valid label (`labelled_rows`).
 struct work_plan {
-  double flops = 0;                 // floating-point additions and multiplications: a multiply-add counts as 2
+  double flops = 0;                 // floating-point operations, by the cost rules; a multiply-add counts as 2
   double bytes_moved = 0;           // bytes that kernels read and write, by the cost rules; with `cost_by_operands`, an
                                     // output that the kernel also reads counts only once
-  std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs; on the CPU: kernel calls
+  std::int64_t kernel_launches = 0; // on a CUDA device: launches of kernels and GEMMs, and collectives (one each); on
+                                    // the CPU: kernel calls
   std::int64_t collectives = 0;     // calls that exchange data between ranks
 };
 
@@ -120,7 +122,8 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
 
 namespace detail {
 
-/// The maximum number of instances of an operand that the call `n`, inside loops over the axes `open`, works on.
+/// The number of instances on which the call `n` works: the maximum over its operands, at least 1. `open`: the axes of
+/// the loops around the call.
 constexpr std::int64_t maximum_instances(program const& p, node const& n, axis_list const& open) {
   std::int64_t maximum = 1;
   for (auto const& r : n.inputs) maximum = std::max(maximum, p.instances(p.values[r.value], open));
@@ -138,8 +141,8 @@ template <class function> constexpr void for_each_cost(program const& p, functio
   for (int i = 0; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind == node_kind::loop) {
-      // A loop over the iterations within a segment (recompute.hpp) can have fewer iterations in the last segment: use
-      // the mean number of iterations.
+      // A loop over the iterations within a segment (recompute.hpp) can have fewer iterations in the last segment, so
+      // `count` is the mean.
       auto const& a = p.axes[n.axis];
       double const count = a.original >= 0 && a.factor == 1
                                ? static_cast<double>(p.axes[a.original].extent) /
@@ -193,7 +196,7 @@ constexpr double speed_of(program const& p, node const& n, device_rates const& r
     bool const attends = calls(n, info_of<op::flash_attention>) || calls(n, info_of<op::flash_attention_gradient>);
     return attends && rates.attention > 0 && is_narrow(type_of_input(0)) ? rates.attention : rates.operations;
   }
-  auto const type = type_of_input(n.op->gemm_operands % 2 != 0 ? 0 : 1);
+  auto const type = type_of_input(n.op->gemm_operands % 2 != 0 ? 0 : 1); // bit 0: whether input 0 is an operand
   return type == dtype::f64    ? rates.gemm_64
          : type == dtype::bf16 ? rates.gemm_bf16
          : type == dtype::f16  ? rates.gemm_fp16
@@ -201,8 +204,8 @@ constexpr double speed_of(program const& p, node const& n, device_rates const& r
                                : rates.gemm_32;
 }
 
-/// Whether all rates by which a program's estimate divides are from 1 to 1e30, so that estimates are finite, and the
-/// overhead per launch is from 0 to 1e30.
+/// Whether every rate by which the estimate of a program divides is from 1 to 1e30, and the overhead per launch from 0
+/// to 1e30; then the estimate is finite.
 constexpr bool has_rates(program const& p, device_rates const& rates, bool tf32) {
   auto const is_valid_rate = [](double x) { return x >= 1 && x <= 1e30; };
   bool are_valid = is_valid_rate(rates.bytes) && rates.launch >= 0 && rates.launch <= 1e30;
@@ -228,9 +231,9 @@ constexpr void for_each_time(program const& p, device_rates const& rates, bool t
 
 /// Estimates the seconds that one run of a program takes on a device with these rates. By the roofline model (Williams
 /// et al. 2009), each call takes the time of its operations or of its bytes, whichever is longer, plus the time of a
-/// launch. A call that exchanges data between ranks counts only the bytes that it reads and writes in this rank's
-/// memory. `tf32`: whether GEMMs round fp32 operands to TF32. Returns infinity if a rate that the estimate needs is 0
-/// (unknown) or out of range.
+/// launch. Transfers between ranks take no time in this estimate: a call that exchanges data is estimated by its
+/// operands, like any other call. `tf32`: whether GEMMs round fp32 operands to TF32. Returns infinity if a rate that
+/// the estimate needs is 0 (unknown) or out of range.
 constexpr double estimated_seconds(program const& p, device_rates const& rates, bool tf32 = false) {
   if (!detail::has_rates(p, rates, tf32)) return std::numeric_limits<double>::infinity();
   double total = 0;

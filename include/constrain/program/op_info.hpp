@@ -71,7 +71,7 @@ struct inferred {
 
 /// Work and memory traffic of one call to an op.
 struct cost {
-  double flops = 0;         // floating-point additions and multiplications: a multiply-add counts as 2
+  double flops = 0;         // floating-point operations: a multiply-add counts as 2
   double bytes_read = 0;    // by the kernel, from memory; `cost_by_operands` omits outputs that the kernel also reads
   double bytes_written = 0; // by the kernel, to memory
 };

@@ -49,8 +49,8 @@ template <class planned_entry> std::vector<std::string> const& names_of_ranges()
 } // namespace detail
 
 /// Executor hooks that put an NVTX range around every call, and call `inner` within the range. Profilers such as Nsight
-/// Systems show the ranges on the thread that makes the calls. A replay of a captured graph makes no calls, so it has no
-/// ranges.
+/// Systems show the ranges on the thread that makes the calls. A replay of a captured graph makes no calls, so it has
+/// no ranges.
 template <class inner> class nvtx_ranges {
 public:
   static constexpr bool merges_calls = constrain::merges_calls<inner>;

@@ -83,12 +83,13 @@ constexpr int fastest(strategy_estimate const* table, int size) {
 }
 
 /// Returns `strategy`. Compile-time error if `missing` is above 0. `limit`, `missing`: the limit of the strategy
-/// `estimates::nearest()`, and the result of `estimates::missing`.
+/// `estimates::nearest()`, and the result of `estimates::missing`; template arguments, which compilers print with the
+/// error.
 template <bytes limit, bytes missing> constexpr int strategy_with_missing_bytes(int strategy) {
   static_assert(missing.count() <= 0,
-                "cheapest: no strategy fits in the limit; `strategy_with_missing_bytes` shows the limit and the bytes "
-                "that the trainer of the nearest strategy needs beyond it; add strategies that save memory, such as "
-                "ct::policies<ct::checkpoint::every<1>>, or write a larger limit");
+                "cheapest: no strategy fits in the limit; the template arguments of `strategy_with_missing_bytes` are "
+                "the limit and the bytes that the trainer of the nearest strategy needs beyond it; add strategies that "
+                "save memory, such as ct::policies<ct::checkpoint::every<1>>, or write a larger limit");
   return strategy;
 }
 
@@ -151,11 +152,11 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
 
 } // namespace detail
 
-/// Chooses, among the strategies whose trainers need at most `limit` bytes, the strategy that a cost model estimates to
-/// be the fastest. The compiler makes the plans of every strategy's trainer, but compiles no kernel. `sets`: 1 to 64
-/// `ct::policies`. If no strategy fits, a compile-time error states by how many bytes the nearest strategy exceeds its
-/// limit. It is also a compile-time error if a strategy needs a device rate (device/rates.hpp) that is unknown or out
-/// of range.
+/// Chooses, among the strategies whose trainers need at most `limit` bytes on each rank, the strategy that a cost model
+/// estimates to be the fastest. A trainer with checkpoint::budget must also stay within its budget. The compiler makes
+/// the plans of every strategy's trainer, but compiles no kernel. `sets`: 1 to 64 `ct::policies`. If no strategy fits,
+/// a compile-time error states by how many bytes the nearest strategy exceeds its limit. It is also a compile-time
+/// error if a strategy needs a device rate (device/rates.hpp) that is unknown or out of range.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

@@ -9,7 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// A panel of B, packed or read in place: rows of packed elements, `stride` elements apart.
+/// A panel of the operand that the micro-kernel reads by rows (B, or A in `gemm_few_rows`): rows of packed elements,
+/// `stride` elements apart. They are in a packing buffer, or in the operand itself if it has this type.
 template <class packed> struct gemm_packed_panel {
   packed const* row; // the next row
   std::int64_t stride;
@@ -21,14 +22,16 @@ template <class packed> struct gemm_packed_panel {
     right = *reinterpret_cast<unaligned const*>(row + vector_of<packed>::lanes);
     row += stride;
   }
-  /// Prefetches the vectors that `load` would load after `count` more calls; the panel may end before these.
+  /// Prefetches the vectors that `load` would load after `count` more calls. These may be past the panel's end, since a
+  /// prefetch never faults.
   [[gnu::always_inline]] void fetch(std::int64_t count) const { gemm_fetch(row + count * stride, 2 * vector_bytes); }
 };
 
 /// A panel of B that a micro-kernel packs while it multiplies, instead of in a separate pass. Rows of B are `stride`
-/// elements apart.
+/// elements apart. B is not transposed, and the panel is complete: two vectors wide and, for pairs, with an even number
+/// of rows.
 template <class packed, class stored> struct gemm_unpacked_panel {
-  stored const* row; // the next row of B
+  stored const* row; // the next row of B; for pairs, the first of the next two
   std::int64_t stride;
   packed* packed_row; // where the next row of packed elements is stored
 
@@ -43,7 +46,7 @@ template <class packed, class stored> struct gemm_unpacked_panel {
     *reinterpret_cast<unaligned*>(packed_row + lanes) = right;
     packed_row += 2 * lanes;
   }
-  /// Prefetches the elements that `load` would load after `count` more calls; the panel may end before these.
+  /// Prefetches the elements that `load` would load after `count` more calls. These may be past the panel's end.
   [[gnu::always_inline]] void fetch(std::int64_t count) const {
     constexpr auto elements = elements_of<packed>;
     for (std::int64_t i = 0; i < elements; ++i)

@@ -57,10 +57,10 @@ template <int n, class stored> struct rank_order_packs {
 
   __device__ void operator()(std::int64_t i) const {
     auto const first = i * n;
-    bool const is_whole = first + n <= count;
+    bool const is_complete = first + n <= count;
     arithmetic<stored> sums[n], terms[n];
     auto const load = [&](stored const* from, arithmetic<stored>(&x)[n]) {
-      if (is_whole) load_pack(from + first, x);
+      if (is_complete) load_pack(from + first, x);
       else load_elements(from + first, static_cast<int>(count - first), x);
     };
     load(rank == 0 ? local : parts, sums);
@@ -75,7 +75,7 @@ template <int n, class stored> struct rank_order_packs {
       CT_UNROLL
       for (int j = 0; j < n; ++j) sums[j] = terms[j] + sums[j];
     }
-    if (is_whole) store_pack(sums, to + first);
+    if (is_complete) store_pack(sums, to + first);
     else store_elements(sums, static_cast<int>(count - first), to + first);
   }
 };
@@ -94,14 +94,14 @@ void sum_in_rank_order(cuda<architecture> device, call const& c, nccl_group& ran
 }
 
 /// The number of elements that each rank of `ranks` has in the exchange buffer: a multiple of 8, so that the parts can
-/// be accessed in packs, or less than 8.
+/// be accessed in packs; fewer than 8 only if the buffer has no room for 8 elements per rank.
 template <class stored> std::int64_t part_of_buffer(tensor<stored> buffer, nccl_group const& ranks) {
   auto const elements = buffer.count / ranks.size();
   return elements < 8 ? elements : elements / 8 * 8;
 }
 
 /// The ranges of the shards of `map` that one exchange sends to each rank: at most `slice` elements of each shard, from
-/// the shard's element `first` on. Rank r gets shard r % map.shards: there may be more ranks than shards.
+/// the shard's element `first` on. Rank r gets shard r % map.shards, since there may be more ranks than shards.
 struct slice_of_shards {
   shard_map map;
   std::int64_t first, slice;

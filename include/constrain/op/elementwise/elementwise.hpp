@@ -77,8 +77,8 @@ template <class functor> struct elementwise {
 } // namespace op
 
 /// y = functor::forward(x), element by element, any shape. `functor` must have the two static functions below.
-/// `gradient` gets y = forward(x) and returns dx, the product of dy and the derivative of `forward` at x. `real` is
-/// double for fp64 and float for all other types.
+/// `gradient` gets y, the result of forward(x) rounded to the tensor's type, and returns dx, the product of dy and the
+/// derivative of `forward` at x. `real` is double for fp64 and float for all other types.
 ///
 ///   struct softcap {
 ///     template <class real> CT_HOST_DEVICE static real forward(real x);

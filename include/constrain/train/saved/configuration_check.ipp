@@ -31,7 +31,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// Whether two numbers have the same value: integers exactly, other numbers (1e-05 equals 0.00001) rounded to double.
+/// Whether two numbers have the same value: exactly if both are written without a decimal point and an exponent,
+/// otherwise (1e-05 and 0.00001, 4 and 4.0) rounded to double.
 [[gnu::cold]] CONSTRAIN_INLINE bool same_number(io::json const& a, io::json const& b) {
   auto const digits = [](io::json const& j) { return j.number() == "-0" ? "0" : j.number(); };
   auto const is_integer = [](io::json const& j) { return j.number().find_first_of(".eE") == std::string_view::npos; };
@@ -62,7 +63,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void check_configuration(configuration_check const& check, std::string_view text,
                                                         std::string const& file, weight_format const& format) {
   auto const saved = io::json::parse(text, file);
-  // A value may have another name in the file; `normalize` gives it the name of the format.
+  // A value may have another name in the file; the result of `normalize` has it under the name that the format uses.
   auto const normalized_saved = io::json::parse(format.normalize == nullptr ? "{}" : format.normalize(saved),
                                                 "the result of weight_format::normalize");
   for (auto const& name : check.required)
@@ -72,7 +73,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   auto const expected = io::json::parse(format.configuration, "weight_format::configuration");
   if (format.normalize == nullptr) return check.members(saved, expected);
   auto const normalized = io::json::parse(format.normalized, "weight_format::normalized");
-  // The kind of model is compared first, since it explains all other differences, and only in its normalized form.
+  // If the format normalizes model_type, only this form of it is compared, and before all other values: a different
+  // type of model explains the other differences.
   std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
   if (auto const type = normalized.find("model_type")) {
     check.member(normalized_saved, "model_type", *type);

@@ -27,8 +27,9 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 
   static constexpr int row_bytes = columns * static_cast<int>(sizeof(element));
 
-  /// The elements; bytes, since shared memory is not initialized. Rows are aligned to their size, so that `moved` can
-  /// change the bits of an address that select a unit without changing the other bits.
+  /// The elements, as bytes: a `__shared__` variable cannot have initializers, as those of 16-bit floats do. Rows are
+  /// aligned to their size, so that `moved` can change the bits of an address that select a unit without changing the
+  /// other bits.
   alignas(row_bytes) std::byte bytes[rows * row_bytes];
 
   /// The first element of unit `unit` of row `row`.
@@ -55,14 +56,15 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 template <int threads, class tile>
 __device__ void begin_load(tile& to, matrix_view<typename tile::element const> const& from) {
   using element = typename tile::element;
-  // Each thread loads the same unit of every `row_stride`th row. These rows have the same permutation of units.
+  // A thread loads unit `unit` of the rows `first`, `first` + `row_stride` and so on, which have the same permutation
+  // of units.
   constexpr int row_stride = threads / tile::units;
   static_assert(threads % tile::units == 0 && tile::rows % row_stride == 0 && row_stride % 8 == 0);
   int const unit = static_cast<int>(threadIdx.x % tile::units), first = static_cast<int>(threadIdx.x / tile::units);
   int const remaining = from.columns - unit * tile::unit_elements;
   int const valid = remaining < 0                     ? 0
                     : remaining < tile::unit_elements ? remaining
-                                                      : tile::unit_elements; // the unit's columns in `from`
+                                                      : tile::unit_elements; // columns of the unit in the matrix
   auto const* source = from.data + first * from.stride + unit * tile::unit_elements;
   auto* destination = to.at(first, unit);
   if (from.aligned) {
@@ -91,13 +93,13 @@ template <int threads, class tile> class tile_source {
   static_assert(threads % tile::units == 0 && tile::rows % row_stride == 0 && row_stride % 8 == 0);
 
 public:
-  /// `matrix`: the full matrix; its stride must be less than 2^31 bytes.
+  /// `matrix`: the matrix, or the submatrix, whose tiles are loaded. Its stride must be less than 2^31 bytes.
   __device__ explicit tile_source(matrix_view<element const> const& matrix)
       : matrix_(matrix), row_bytes_(static_cast<int>(matrix.stride) * static_cast<int>(sizeof(element))) {}
 
-  /// Begins to load into `to` the tile whose first element is in row `row` and column `column` of the matrix that
-  /// begins `data_offset` elements after `matrix` and has the same extents; see `begin_load`. If the matrix is aligned,
-  /// `column` and `data_offset` must be multiples of `tile::unit_elements`.
+  /// Begins to load into `to` the tile that begins at row `row` and column `column`; see `begin_load`. `data_offset`:
+  /// elements from `matrix` to another matrix with the same extents and stride, whose tile is loaded instead. If the
+  /// matrix is aligned, `column` and `data_offset` must be multiples of `tile::unit_elements`.
   __device__ void begin(tile& to, int row, int column, int data_offset = 0) const {
     if (matrix_.aligned && row + tile::rows <= matrix_.rows && column + tile::columns <= matrix_.columns) {
       auto const* from =
