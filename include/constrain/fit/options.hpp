@@ -47,9 +47,9 @@ struct fit_options {
                                // them is needed), as `save_options::max_shard_size`; 0: one file
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
-  bool load_best = false;      // at the end of the run, load the weights saved in `.best` (with optimizer::averaged:
-                               // all its tensors), unless this run has no validation loss; needs `.best`. `fit` throws
-                               // if `.best` does not hold what this run saved at its lowest loss
+  bool load_best = false;      // at the end of the run, unless a signal ends it, load the weights saved in `.best`
+                               // (with optimizer::averaged: all its tensors), unless this run has no validation loss;
+                               // needs `.best`. `fit` throws if `.best` does not hold what this run saved at its lowest loss
   std::int64_t patience = 0;   // end the run after this many (at least 0) evaluations in a row without a lower loss;
                                // needs `.evaluate_every`; 0: never
   std::int64_t plateau = 0;    // scale the learning rate each time this many (at least 0) evaluations in a row had no

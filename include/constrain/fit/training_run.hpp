@@ -81,15 +81,15 @@ private:
     if (!is_done_) t_.batches(samples_, options_.tail, "fit"); // throws if there is no batch
   }
 
-  /// Checks that all outputs can be written, removes what interrupted saves have left beside them, even if the run is
-  /// complete, and opens the records if a step is to be taken. Called only on rank 0.
+  /// Checks that all outputs can be written, removes what interrupted saves have left beside them and, if the run is
+  /// complete, its old saved runs, and opens the records if a step is to be taken. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
-    // If a directory of a later step exists and cannot be replaced, for example because it belongs to another user, a
-    // save at that step would fail.
+    // A directory of a later step that cannot be replaced, such as another user's, would make that step's save fail.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
+    if (is_done_ && options_.keep_last > 0) series_.remove_old(options_.keep_last, first_step_);
     if (!options_.best.empty()) io::directory_writer{options_.best};
     if (!options_.records.empty() && !is_done_) records_.emplace(options_.records, first_step_);
   }
@@ -281,10 +281,11 @@ private:
     end_if_requested();
   }
 
-  /// Loads the best weights with `.load_best`, completes the result, calls the callback for the end, writes
-  /// summary.json and report.html, unless this call took no step, and prints the last line of the log.
+  /// With `.load_best`, loads the best weights, unless a signal ended the run. Completes the result, calls the callback
+  /// for the end, writes summary.json and report.html, unless this call took no step, and prints the log's last line.
   [[gnu::noinline, gnu::cold]] void end() {
-    if (options_.load_best) detail::load_best(t_, options_.best);
+    auto const is_over = context_.result.stop_reason != stop_reason::interrupted; // else a resumed run loads them
+    if (options_.load_best && is_over) detail::load_best(t_, options_.best);
     context_.result.steps = t_.steps(), context_.result.seconds = since_start_.seconds();
     call(callbacks_.end);
     end_if_requested(); // a signal since the last step is reported, too

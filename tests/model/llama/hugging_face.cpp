@@ -1,5 +1,6 @@
 #include "../../sentence.hpp"
 #include "../../temporary_directory.hpp"
+#include "../../values_of.hpp"
 #include "../gradients_of_transformers.hpp"
 #include "../same_tensors.hpp"
 
@@ -265,6 +266,27 @@ TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {
   auto const text = read_file(directory / "saved/config.json");
   CHECK(text.find("\"model_type\": \"mistral\"") != text.npos);
   CHECK(text.find("\"sliding_window\": 5") != text.npos);
+}
+
+TEST_CASE("a Llama whose width is not a multiple of its heads is saved as a Mistral without a window") {
+  // Transformers 5 refuses such a LlamaConfig, even with head_dim.
+  static constexpr ct::llama uneven{.layers = 1,
+                                    .heads = 3,
+                                    .key_value_heads = 1,
+                                    .width = 8,
+                                    .hidden = 8,
+                                    .vocabulary = 23,
+                                    .context = 16,
+                                    .head_width = 4,
+                                    .rotary = {.theta = 10000}};
+  temporary_directory const directory;
+  ct::trainer<task_of<uneven>> t({}, {.seed = 1}), loaded({}, {.seed = 2});
+  t.save(directory / "saved");
+  auto const text = read_file(directory / "saved/config.json");
+  CHECK(text.find("\"model_type\": \"mistral\"") != text.npos);
+  CHECK(text.find("\"sliding_window\": null") != text.npos);
+  loaded.load_pretrained(directory / "saved");
+  CHECK(values_of(loaded) == values_of(t));
 }
 
 TEST_CASE("all layers need the same window: layer_types and max_window_layers say which have it") {

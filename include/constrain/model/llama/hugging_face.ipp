@@ -114,10 +114,13 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<llama>::make(llama const& m) {
   io::json_writer json(io::json_reals::with_point), normalized; // Transformers 5 refuses an integer for a real
   bool const is_qwen2 = m.biases && !m.head_norms;
-  auto const [name, type] = m.head_norms   ? std::pair("Qwen3ForCausalLM", "qwen3")
-                            : is_qwen2     ? std::pair("Qwen2ForCausalLM", "qwen2")
-                            : m.window > 0 ? std::pair("MistralForCausalLM", "mistral")
-                                           : std::pair("LlamaForCausalLM", "llama");
+  // A Mistral without a window computes the same as a Llama. Transformers 5 refuses a Llama whose width is not a multiple
+  // of its number of heads, even if head_dim is given.
+  bool const is_mistral = m.window > 0 || m.width % m.heads != 0;
+  auto const [name, type] = m.head_norms ? std::pair("Qwen3ForCausalLM", "qwen3")
+                            : is_qwen2   ? std::pair("Qwen2ForCausalLM", "qwen2")
+                            : is_mistral ? std::pair("MistralForCausalLM", "mistral")
+                                         : std::pair("LlamaForCausalLM", "llama");
   json.object().array("architectures").element(name).end();
   json.member("model_type", type);
   json.member("num_hidden_layers", m.layers).member("num_attention_heads", m.heads);
@@ -128,6 +131,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   json.member("tie_word_embeddings", m.tied).member("bos_token_id", nullptr).member("eos_token_id", nullptr);
   if (!is_qwen2) json.member("attention_bias", m.biases).member("mlp_bias", false);
   if (m.window > 0) json.member("sliding_window", m.window);
+  else if (is_mistral) json.member("sliding_window", nullptr);
   json.member("rope_theta", m.rotary.theta);
   detail::write_rope(json.object("rope_scaling"), m.rotary);
   json.end();
@@ -139,7 +143,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   normalized.member("is_causal", true).member("effective sliding_window", m.window);
   normalized.member("use_sliding_window", false);
   normalized.member("layer_types", m.window > 0 ? "sliding_attention" : "full_attention");
-  normalized.member("model_type", m.window > 0 ? "llama" : type).end();
+  normalized.member("model_type", type == std::string_view("mistral") ? "llama" : type).end();
   return {.names = names,
           .configuration = json.text(),
           .prefix = "model.",
