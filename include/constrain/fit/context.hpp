@@ -25,7 +25,8 @@ public:
   std::vector<named_evaluation> further_validation{}; // of the same evaluation: one per `.further_validation` set, in
                                                       // order; empty before the first evaluation
   std::string saved{};                                // directory of this call's last save; empty: none so far
-  fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns
+  fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns, unless a
+                       // signal then changes its stop reason
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. After
   /// that step, `fit` still evaluates if `.validation` is set, and saves if `.directory` is set; but after a call in

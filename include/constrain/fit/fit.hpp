@@ -21,11 +21,11 @@ template <class task, class... list> inline constexpr bool is_inference<inferenc
 
 /// Trains on a corpus or on examples: `fit(t, data::text("corpus.txt"), {.steps = 500})`. Prints progress lines,
 /// evaluates, saves the run and writes records as `options` specify. Collective: all ranks call it. `fit` is equivalent
-/// to a hand-written loop over `t.batches` and `t.step`, and uses the trainer's arena. SIGINT and SIGTERM end the run
-/// before the first step, after the current step or during an evaluation; when neither a step nor an evaluation is
-/// left, they only set the stop reason. After a signal that ends the run, `fit` saves the run if this call has taken a
-/// step and `.directory` is set. If a signal prevented an evaluation that was due, `fit` makes up for it before the
-/// first step when the run is resumed.
+/// to a hand-written loop over `t.batches` and `t.step`, and uses the trainer's arena. After `fit` has checked its
+/// options and data, SIGINT and SIGTERM end the run before the first step, after the current step or during an
+/// evaluation; when neither a step nor an evaluation is left, they only set the stop reason. After a signal that ends
+/// the run, `fit` saves the run if this call has taken a step and `.directory` is set. If a signal prevented an
+/// evaluation that was due, `fit` makes up for it before the first step when the run is resumed.
 ///
 /// On a CUDA device, `fit` reads the result of a step after it has enqueued the next step, so that the device need not
 /// wait for the host; progress lines appear one step late. With a callback, `.records` or precision::fp16, and after
@@ -39,12 +39,12 @@ template <class task, class... list> inline constexpr bool is_inference<inferenc
 /// exception ended the run.
 ///
 /// Throws `error` for options that are out of range, contradict one another or need an option that is not set, for data
-/// that does not fit the trainer, for `.epochs` without a step (if `tail::drop` drops every sample with a valid label),
-/// for files that cannot be written, for a `.best` without the best weights of this run (`.load_best`), and for data,
-/// training states or options (except `.log`, `.log_every` and `.records`) that differ between ranks. Also throws the
-/// errors of `trainer::batches` and of its range, `step`, `evaluate`, `load_pretrained` and `load_tensors`
-/// (`.load_best`) and `scale_learning_rate` (`.plateau`), and callbacks' exceptions. If only some ranks throw, the job
-/// is aborted.
+/// that does not fit the trainer, for `.epochs` without a step (if `tail::drop` drops every sample with a valid label)
+/// or with too many batches to count, for files that cannot be written, for a `.best` without the best weights of this
+/// run (`.load_best`), and for data, training states or options (except `.log`, `.log_every` and `.records`) that
+/// differ between ranks. Also throws the errors of `trainer::batches` and of its range, `step`, `evaluate`,
+/// `load_pretrained` and `load_tensors` (`.load_best`) and `scale_learning_rate` (`.plateau`), and callbacks'
+/// exceptions. If only some ranks throw, the job is aborted.
 template <class trainer, class callback = no_callback, data::is_dataset dataset>
 fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& callback_object = {}) {
   using callback_type = std::remove_reference_t<callback>;

@@ -49,11 +49,12 @@ struct fit_options {
                                // `.validation`; empty: not saved
   bool load_best = false;      // at the end of the run, unless a signal ends it, load the weights saved in `.best`
                                // (with optimizer::averaged: all its tensors), unless this run has no validation loss;
-                               // needs `.best`. `fit` throws if `.best` does not hold what this run saved at its lowest loss
+                               // needs `.best`. `fit` throws if `.best` does not hold what this run saved at its
+                               // lowest loss
   std::int64_t patience = 0;   // end the run after this many (at least 0) evaluations in a row without a lower loss;
                                // needs `.evaluate_every`; 0: never
-  std::int64_t plateau = 0;    // scale the learning rate each time this many (at least 0) evaluations in a row had no
-                               // lower loss; needs `.evaluate_every`; 0: never
+  std::int64_t plateau = 0;    // scale the learning rate (`trainer::scale_learning_rate`) each time this many (at least
+                               // 0) evaluations in a row had no lower loss; needs `.evaluate_every`; 0: never
   double plateau_factor = 0.1; // factor by which `.plateau` scales the learning rate, in (0, 1)
   data::tail tail = data::tail::carry; // what happens to an epoch's last samples if they do not fill a batch
   std::string records{}; // directory for steps.jsonl, steps.csv, summary.json, report.html and TensorBoard event files;

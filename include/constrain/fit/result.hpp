@@ -33,8 +33,9 @@ struct fit_result {
                                 // ignored labels, but not additional inputs; the time includes waiting for data, but
                                 // not callbacks, evaluation or saving
   double labels_per_second = 0; // valid labels per second, over the same ranks and time
-  double share_of_peak = 0;     // this rank's FLOP/s as a share of the measured peak of its threads, in fp32 (fp64 for
-                                // precision::fp64); 0 on a GPU, or if the peak could not be measured
+  double share_of_peak = 0;     // this rank's FLOP/s (`trainer::flops` per step) as a share of the measured peak of its
+                                // threads, in fp32 (fp64 for precision::fp64); 0 on a GPU, or if the peak could not be
+                                // measured
   std::int64_t skipped = 0;     // steps of this call that were skipped because the gradient norm was not finite
   constrain::stop_reason stop_reason = constrain::stop_reason::all_steps; // why the run ended
 };

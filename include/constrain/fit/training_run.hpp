@@ -33,8 +33,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// One call to `fit`, with one function per phase: check, prepare_outputs, start, make_up_for_evaluation, train and
-/// end. The constructor's arguments must outlive this object.
+/// One call to `fit`, with a function per phase. The constructor's arguments must outlive this object.
 template <class trainer, class dataset> class training_run {
 public:
   [[gnu::cold]] training_run(trainer& t, dataset const& d, fit_options const& options, fit_callbacks const& callbacks)

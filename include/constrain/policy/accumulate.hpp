@@ -29,9 +29,10 @@ struct accumulation {
 } // namespace slot_of
 
 /// Gradient accumulation: one optimizer step uses the summed gradients of `micro_batches` micro-batches. If the
-/// objective averages with `inverse_label_count`, as the library's objectives do, the result equals a step on one large
-/// micro-batch with the same sequences, up to the rounding of floating-point sums. The default, `accumulate<1>`, adds
-/// no loop to the program. `micro_batches` must be at least 1.
+/// objective averages with `inverse_label_count`, as the library's objectives do, and `ct::dropout` gets tensors whose
+/// first dimension is the sequences, the result equals a step on one large micro-batch with the same sequences, up to
+/// the rounding of floating-point sums. The default, `accumulate<1>`, adds no loop to the program. `micro_batches` must
+/// be at least 1.
 template <int micro_batches> struct accumulate {
   using slot = slot_of::accumulation;
   static constexpr slot value{.micro_batches = micro_batches};

@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///     };
 ///
 /// Optional members (`name` must be UTF-8; `pass` returns the changed program, and must be given together with `after`;
-/// see program/program.hpp):
+/// see program/program.hpp; the name of a member type `base` is printed behind `name`):
 ///
 ///     static constexpr char const* name = "accumulate";         // in output and saved runs; default: the type's name
 ///     static constexpr auto after = pass_name::selected;        // the pass of the library after which `pass` runs

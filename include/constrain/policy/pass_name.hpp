@@ -13,7 +13,8 @@ enum class pass_name {
   accumulated,       // the loop over micro-batches is added
   cast,              // forward: parameters are cast for mixed precision
   differentiated,    // the backward pass is added
-  updated,           // gradient norm, clipping and the update of every trained parameter are added
+  updated,           // gradient norm, clipping and the update of every trained parameter are added; with
+                     // optimizer::in_backward, only the updates, inside the backward pass
   recomputed,        // activation checkpointing is applied
   fused,             // forward: neighboring operations are fused
   sharded,           // forward: collectives are inserted

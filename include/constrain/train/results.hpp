@@ -30,7 +30,8 @@ struct step_result {
 struct evaluation {
   double loss = 0;         // mean over all valid labels (causal_lm, masked_lm, classification: cross-entropy in nats);
                            // with your own loss: mean of the micro-batches' losses, weighted by their numbers of valid
-                           // labels
+                           // labels, which a last micro-batch that is not full and cannot be padded changes, unless the
+                           // loss is a sum over rows (model/is_objective.hpp)
   double perplexity = 0;   // exp(loss); NaN if the labels are not classes
   double accuracy = 0;     // share of valid labels whose class has the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // number of valid labels

@@ -31,7 +31,8 @@ struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples, dropout and stochastic rounding
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                                    // optimizer::in_backward needs 0
-  schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default
+  schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default;
+                                   // no effect if the optimizer's `hyper` has no `learning_rate`
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1); a model without
                                    // ct::dropout needs 0
   loss_scale_options loss_scale{}; // used only with precision::fp16

@@ -52,7 +52,8 @@ public:
 
   static constexpr memory_plan memory = entries::memory;                    // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
-  static constexpr double flops = entries::work.flops;                      // of one step on one rank
+  // Of one step on one rank; like the two constants below, an upper bound if chunks of logits are skipped (`fusion`).
+  static constexpr double flops = entries::work.flops;
   // By kernels, in one step on one rank, by the cost rules of the ops. The weights and states that an update changes,
   // and the gradients to which a kernel adds, are read and written, but count only once.
   static constexpr double bytes_moved = entries::work.bytes_moved;
@@ -186,7 +187,8 @@ public:
   /// Creates missing parent directories. Hugging Face Transformers can load the directory if the model is bert, gpt2 or
   /// llama. With {.max_shard_size = ct::gibibytes(5)}, larger weights are split over several files. Throws `error` on
   /// all ranks if a file cannot be written, if an existing directory belongs to another user, or is neither empty nor
-  /// saved by this library, or is or contains the working directory, or if `.max_shard_size` is negative.
+  /// saved by this library, or is or contains the working directory, if `.max_shard_size` is negative, or if the
+  /// model's weight format gives two tensors one name.
   void save(std::string const& directory, save_options const& options = {}) const {
     synchronize();
     save_run(directory, options, table(), format(), configuration(), state_, engine_.arena(), *ranks_.world,
@@ -242,15 +244,16 @@ public:
   }
 
   /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
-  /// optimizer has no learning rate. With optimizer::muon, the learning rate of its matrices; with optimizer::by_role,
-  /// without the roles' factors. Throws `error` if the user's own schedule returns a factor that is negative or not
-  /// finite.
+  /// optimizer's `hyper` has no `learning_rate` (nor its `base`). With optimizer::muon, the learning rate of its
+  /// matrices; with optimizer::by_role, without the roles' factors. Throws `error` if the user's own schedule returns a
+  /// factor that is negative or not finite.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;
   }
-  /// Multiplies the learning rate of all later steps, in resumed runs too. Throws `error`, with nothing changed, unless
-  /// `factor` is finite and above 0, the product of all factors is at most 1e9, and all ranks pass the same factor.
+  /// Multiplies the learning rate of all later steps, in resumed runs too; no effect if the optimizer's `hyper` has no
+  /// `learning_rate`. Throws `error`, with nothing changed, unless `factor` is finite and above 0, the product of all
+  /// factors is at most 1e9, and all ranks pass the same factor.
   void scale_learning_rate(double factor) {
     fingerprint values;
     values.add("the factor of scale_learning_rate", factor);
