@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -161,6 +163,56 @@ TEST_CASE("a signal when an evaluation is due: the resumed run equals the uninte
     }
   }
   std::signal(SIGINT, before);
+}
+
+TEST_CASE("load_best: a run that a signal ends keeps its last weights, and the resumed run loads the best ones") {
+  auto* const before = std::signal(SIGINT, SIG_DFL);
+  temporary_directory const directory;
+  auto const text = corpus(37), validation = corpus(91);
+  using trainer = trainer_with<>;
+  auto options = overfitting(directory / "best", validation);
+  trainer whole(fast<trainer>(), {.seed = 4}), last(fast<trainer>(), {.seed = 4});
+  ct::fit(whole, text, options);
+  options.directory = directory / "run";
+  trainer first(fast<trainer>(), {.seed = 4}), resumed(fast<trainer>());
+  auto const interrupt_at = [](trainer& t, std::int64_t step) {
+    return [&t, step](ct::step_result const&) {
+      if (t.steps() == step) std::raise(SIGINT);
+    };
+  };
+  // Without its best weights, too: they may be those of a later step, which was lost.
+  std::filesystem::rename(directory / "best", directory / "moved");
+  ct::fit(last, text, {.steps = 7, .log = nullptr});
+  auto const with_lost_best = [&](ct::step_result const& r) {
+    if (first.steps() == 7) std::filesystem::remove_all(directory / "best");
+    interrupt_at(first, 7)(r);
+  };
+  auto const result = ct::fit(first, text, options, with_lost_best);
+  CHECK(result.stop_reason == ct::stop_reason::interrupted);
+  CHECK(values_of(first) == values_of(last));
+  std::filesystem::rename(directory / "moved", directory / "best");
+  REQUIRE(resumed.resume(directory / "run"));
+  ct::fit(resumed, text, options);
+  CHECK(values_of(resumed) == values_of(whole));
+  std::signal(SIGINT, before);
+}
+
+TEST_CASE("keep_last: a complete run removes what an earlier call had left") {
+  temporary_directory const directory;
+  auto const text = corpus(37);
+  ct::fit_options const options{
+      .steps = 4, .directory = directory / "run", .save_every = 1, .log = nullptr, .keep_last = 1};
+  trainer_with<> t, resumed;
+  struct {
+    void on_save(ct::fit_context& c) {
+      if (c.step == 4) throw ct::error("the disk of the callback is full");
+    }
+  } failing;
+  CHECK(sentence([&] { ct::fit(t, text, options, failing); }) == "the disk of the callback is full");
+  CHECK(ct::saved_series(options.directory).steps() == std::vector<std::int64_t>{4, 3});
+  REQUIRE(resumed.resume(options.directory));
+  CHECK(ct::fit(resumed, text, options).steps == 4);
+  CHECK(ct::saved_series(options.directory).steps() == std::vector<std::int64_t>{4});
 }
 
 TEST_CASE("an error about the data leaves the records of a run as they are") {
