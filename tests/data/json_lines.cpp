@@ -68,6 +68,15 @@ TEST_CASE("texts of one length are cut off or padded") {
   CHECK(labels_of(corpus) == "_ong_b\n_");
 }
 
+TEST_CASE("a value of null is a missing one, as tools write columns that a row lacks") {
+  auto const corpus = read("{\"text\": null, \"input\": \"2+2=\", \"output\": \"4\", \"messages\": null}\n"
+                           "{\"text\": null, \"input\": null, \"output\": null, \"messages\": "
+                           "[{\"role\": \"assistant\", \"content\": \"x\"}]}");
+  CHECK(text_of(corpus).starts_with("2+2=4\n"));
+  CHECK(text_of(corpus).find('x') != std::string::npos);
+  CHECK(refusal("{\"text\": null}").find("texts.jsonl:1' has neither 'text' nor") != std::string::npos);
+}
+
 TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n")
             .ends_with("texts.jsonl:2' has neither 'text' nor both 'input' and 'output' nor 'messages'; add 'text', "

@@ -96,10 +96,10 @@ TEST_CASE("documents are packed into the rows that they fit best") {
         integers{2001, 2002, 2003, 2004, 2005, none, 3001, none, /**/ 4001, 4002, 4003, none, 1, 2, none, none});
 }
 
-TEST_CASE("the room that is left has no labels and positions of its own") {
+TEST_CASE("the room that is left has no labels, and each of its tokens is a document") {
   auto const packed = data::pack(of_lengths({3, 4}), {.length = 5, .labels = data::document_labels::same_tokens});
   CHECK(copy_of(packed.inputs()[0]) == integers{1000, 1001, 1002, 1003, 0, /**/ 0, 1, 2, 0, 0});
-  CHECK(copy_of(packed.inputs()[1]) == integers{0, 1, 2, 3, 0, /**/ 0, 1, 2, 0, 1});
+  CHECK(copy_of(packed.inputs()[1]) == integers{0, 1, 2, 3, 0, /**/ 0, 1, 2, 0, 0});
   CHECK(copy_of(packed.labels()[0]) ==
         integers{1000, 1001, 1002, 1003, ignored_label, /**/ 0, 1, 2, ignored_label, ignored_label});
 }
@@ -188,6 +188,15 @@ TEST_CASE("a trainer takes packed documents") {
   auto const before = t.evaluate(packed);
   CHECK(before.tokens == 8);
   CHECK(ct::fit(t, packed, {.steps = 30, .validation = &packed, .log = nullptr}).validation->loss < before.loss);
+}
+
+TEST_CASE("a row may have more padding than a learned position embedding has positions") {
+  constexpr ct::gpt2 model{.layers = 1, .heads = 1, .width = 8, .vocabulary = 40, .context = 4, .packed = true};
+  using packed_task = ct::task<model, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 16}>;
+  data::documents all;
+  for (int i = 0; i < 5; ++i) all.add(integers{i, i + 10, i + 20, i + 30});
+  auto const packed = data::pack(all, {.length = 16});
+  CHECK(ct::trainer<packed_task>{}.evaluate(packed).tokens == 5 * 3);
 }
 
 TEST_CASE("options of packing and positions that are wrong are refused") {

@@ -5,7 +5,8 @@
 // and the old strings of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore translation units
 // with different names share no functions of the library. (Code that nvcc compiles has the same name: some functions
 // differ in form, but not in their results. clang 14 defines macros only for -ffast-math, -ffinite-math-only and
-// -fno-math-errno. With clang 14, the other flags that -ffast-math implies do not change the name.)
+// -fno-math-errno. With clang 14, the other flags that -ffast-math implies do not change the name. No compiler defines
+// a macro for -ffp-contract: give all translation units the same.)
 
 #include <version>
 

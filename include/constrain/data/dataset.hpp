@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 /// Whether a type is `corpus` or derives from it.
 template <class type> inline constexpr bool is_corpus = std::is_convertible_v<type const*, corpus const*>;
 
-/// Data that `trainer::batches`, `evaluate`, `fit` and `compare` accept: a `corpus`, or `examples`.
+/// Data that `trainer::batches`, `evaluate`, `fit`, `compare` and `steps_of_epochs` accept: a `corpus`, or `examples`.
 template <class type> concept is_dataset = is_corpus<type> || std::is_convertible_v<type const*, examples const*>;
 
 /// The name of a data set type in error messages, with its article if it needs one.

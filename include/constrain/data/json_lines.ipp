@@ -29,12 +29,13 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   auto const object = io::json::parse(line, location);
   joined_texts entry;
   bool is_chat = false;
-  if (auto const text = object.find("text")) {
+  (void)object.members(); // throws unless the line is an object
+  if (auto const text = object.value("text")) {
     entry.append(text->string(), false);
-  } else if (auto const input = object.find("input"), output = object.find("output"); input && output) {
+  } else if (auto const input = object.value("input"), output = object.value("output"); input && output) {
     entry.append(input->string(), true);
     entry.append(output->string(), false);
-  } else if (auto const messages = object.find("messages")) {
+  } else if (auto const messages = object.value("messages")) {
     is_chat = true;
     append_chat(*messages, location, options_.chat,
                 [&](std::string_view message_text, bool is_prompt) { entry.append(message_text, is_prompt); });

@@ -118,9 +118,6 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   for (std::size_t i = 0; i < chunks.size(); ++i)
     detail::write_chunk(source, chunks[i], options.labels, static_cast<std::size_t>(row_of[i]) * length,
                         static_cast<std::size_t>(offsets[i]), *arrays);
-  for (std::size_t row = 0; row < rows; ++row) // the padding
-    for (auto i = static_cast<std::size_t>(row_lengths[row]); i < length; ++i)
-      arrays->positions[row * length + i] = static_cast<std::int32_t>(i - static_cast<std::size_t>(row_lengths[row]));
   return examples::from_storage(arrays, {arrays->tokens, arrays->positions}, arrays->labels);
 }
 

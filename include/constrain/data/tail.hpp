@@ -12,7 +12,8 @@ enum class tail : std::uint8_t {
   drop,  ///< The samples are skipped in this epoch.
   pad,   ///< The batch is padded with zeros and ignored labels. Refused if any labels of the task are floating-point,
          ///< if its first labels cannot be ignored, because an op such as `embedding` uses them as indices, or if
-         ///< its loss reads the logits in an op that reads no integer labels that can be ignored.
+         ///< its loss reads the logits, or labels that an op uses as indices, in an op that reads no integer labels
+         ///< that can be ignored.
 };
 
 } // namespace constrain::data

@@ -87,7 +87,8 @@ template <diagnosis d> struct model_reads_label_count {
 template <diagnosis d> struct micro_batch_is_empty {
   static_assert(d.ok(), "task: a micro-batch has `expected` sequences of `got` tokens, but needs at least one of each; "
                         "write for example ct::micro_batch{.sequences = 8, .tokens = 32} (`.tokens` is optional if the "
-                        "model's `context` is above 0)");
+                        "model's `context` is above 0, or if the model has neither a `context` nor an input per "
+                        "token)");
 };
 
 /// micro_batch::evaluation_sequences is negative: `got`.

@@ -91,7 +91,8 @@ public:
     bool const loads_series = agreed_sum(world(), joint_call::pretrained, has_series) > 0;
     // If all runs of the series were removed after the listing, this loads the weights in `path` itself, or throws if
     // there are none.
-    if (!loads_series || !load_newest(saved_series(path), world(), load, rank() == 0 ? stderr : nullptr)) load(path);
+    auto* const log = rank() == 0 ? stderr : nullptr;
+    if (!loads_series || !load_newest(saved_series(path), world(), joint_call::pretrained, load, log)) load(path);
     return result;
   }
 

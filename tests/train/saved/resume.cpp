@@ -58,7 +58,8 @@ std::vector<outcome> load_newest(
         if (path == series.path(step)) throw ct::error({"'step-", step, "' is damaged"});
     };
     std::FILE* const log = std::fopen((directory + ".log").c_str(), "w");
-    all[rank].said = sentence([&] { all[rank].found = ct::load_newest(series, *parameters.tensor, load, log); });
+    auto const call = ct::joint_call::pretrained;
+    all[rank].said = sentence([&] { all[rank].found = ct::load_newest(series, *parameters.tensor, call, load, log); });
     std::fclose(log);
     all[rank].log = ct::test::read_file(directory + ".log");
   });
@@ -155,7 +156,7 @@ TEST_CASE("resume: if no saved run is on all ranks, the error names one that one
   // Each rank has a directory of its own here; on a real machine, the directory has one name.
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     CHECK(ranks[r].loaded.empty());
-    CHECK(ranks[r].said == "resume: rank 0 finds a saved run in '" + scratch / std::to_string(r) +
+    CHECK(ranks[r].said == "load_pretrained: rank 0 finds a saved run in '" + scratch / std::to_string(r) +
                                "/step-3', but rank 1 does not; give all ranks a directory that they share");
   }
 }

@@ -114,8 +114,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<llama>::make(llama const& m) {
   io::json_writer json(io::json_reals::with_point), normalized; // Transformers 5 refuses an integer for a real
   bool const is_qwen2 = m.biases && !m.head_norms;
-  // A Mistral without a window computes the same as a Llama. Transformers 5 refuses a Llama whose width is not a multiple
-  // of its number of heads, even if head_dim is given.
+  // A Mistral without a window computes the same as a Llama. Transformers 5 refuses a Llama whose width is not a
+  // multiple of its number of heads, even if head_dim is given.
   bool const is_mistral = m.window > 0 || m.width % m.heads != 0;
   auto const [name, type] = m.head_norms ? std::pair("Qwen3ForCausalLM", "qwen3")
                             : is_qwen2   ? std::pair("Qwen2ForCausalLM", "qwen2")

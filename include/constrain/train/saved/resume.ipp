@@ -63,11 +63,12 @@ struct common_run {
 
 /// Throws the error for a series without a saved run that all ranks have. The error names the lowest of the ranks'
 /// newest steps in `remaining`. At least one rank has no step left, and so lacks this step. Collective.
-[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, saved_series const& series,
+[[noreturn, gnu::cold]] CONSTRAIN_INLINE void throw_found_by_some(communicator& world, joint_call call,
+                                                                  saved_series const& series,
                                                                   remaining_steps remaining) {
   constexpr auto none = std::numeric_limits<std::int64_t>::max();
   auto const step = find_lowest(world, remaining.empty() ? none : remaining.front()).value;
-  throw_found_by_some(world, joint_call::resume, series.path(step),
+  throw_found_by_some(world, call, series.path(step),
                       std::find(remaining.begin(), remaining.end(), step) != remaining.end());
 }
 
@@ -87,14 +88,14 @@ struct common_run {
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-[[gnu::cold]] CONSTRAIN_INLINE bool load_newest(saved_series const& series, communicator& world,
+[[gnu::cold]] CONSTRAIN_INLINE bool load_newest(saved_series const& series, communicator& world, joint_call call,
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
   std::vector<std::int64_t> steps;
-  agreed(world, joint_call::resume, [&] { steps = series.steps(); });
+  agreed(world, call, [&] { steps = series.steps(); });
   detail::remaining_steps remaining{steps};
   auto run = detail::next_common(world, remaining);
   if (run.step < 0 && run.is_exhausted) return false;
-  if (run.step < 0) detail::throw_found_by_some(world, series, remaining);
+  if (run.step < 0) detail::throw_found_by_some(world, call, series, remaining);
   for (auto newest = run.step;;) {
     if (run.skipped >= 0 && log != nullptr)
       std::fprintf(log, "not every rank has '%s'; an older saved run is tried\n", series.path(run.skipped).c_str());
@@ -117,7 +118,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 [[gnu::cold]] CONSTRAIN_INLINE bool resume_from(std::string const& directory, communicator& world,
                                                 function_ref<void(std::string const&)> load, std::FILE* log) {
-  if (load_newest(saved_series(directory), world, load, log)) return true;
+  if (load_newest(saved_series(directory), world, joint_call::resume, load, log)) return true;
   bool const has_run = detail::found_by_all(world, joint_call::resume, directory);
   if (has_run) load(directory);
   return has_run;
