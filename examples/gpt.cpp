@@ -46,12 +46,10 @@ void compare(arguments const& a, ct::data::corpus const& corpus) {
   std::printf("strategies side by side, %lld tokens each\n%s", static_cast<long long>(a.row_tokens),
               ct::table(rows).c_str());
   if (a.rows.empty()) return;
-  if (auto* const file = std::fopen(a.rows.c_str(), "w")) {
-    std::fputs((ct::json(rows) + "\n").c_str(), file);
-    std::fclose(file);
-  } else {
+  auto* const file = std::fopen(a.rows.c_str(), "w");
+  bool const is_written = file != nullptr && std::fputs((ct::json(rows) + "\n").c_str(), file) >= 0;
+  if (file == nullptr || std::fclose(file) != 0 || !is_written)
     throw ct::error("the rows cannot be written to '" + a.rows + "'; give a path that can be written");
-  }
 }
 
 } // namespace

@@ -74,17 +74,13 @@ private:
     n.outputs[0] = {};
     sum.inputs.push_back(out_.append(*n.op, n).outputs[0]);
     if (has_added) sum.inputs.push_back(bias);
-    mark_as_communication(out_.append(info_of<op::tensor_sum>, sum).outputs[1]);
+    out_.append(info_of<op::tensor_sum>, sum);
   }
-  /// Counts the memory of a buffer as communication.
-  constexpr void mark_as_communication(ref buffer) { out_.program.values[buffer.value].role = role::communication; }
 
   /// Appends an all-gather of the features of the divided value `r`. Returns the result.
   constexpr ref append_gather(ref r, int line) {
     auto const& extents = calls_.parts_of(r).extents;
-    auto const node = out_.call<op::tensor_gather>({r}, {}, {.features = extents[0], .ranks = ranks_}, line);
-    mark_as_communication(node.outputs[1]);
-    return node.outputs[0];
+    return out_.call<op::tensor_gather>({r}, {}, {.features = extents[0], .ranks = ranks_}, line).outputs[0];
   }
   /// The value that the call at node i reads instead of `r`: the all-gathered features if `r` is divided; otherwise the
   /// result of an op::tensor_copy, whose gradient is summed over the ranks. All calls in one loop body that read `r`

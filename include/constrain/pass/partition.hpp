@@ -272,10 +272,9 @@ private:
     out_.call<op::all_gather>({shard}, {full}, {.full = info.full_shape, .chunk = chunk_of(info)}, info.line);
   }
 
-  /// Appends a sum over ranks. The second output of the op is scratch.
+  /// Appends a sum over ranks.
   template <class op> constexpr void reduce(ref from, ref to, options_of<op> const& options = {}) {
-    ref const scratch = out_.call<op>({from}, {to}, options, out_.program.values[to.value].line).outputs[1];
-    out_.program.values[scratch.value].role = role::communication;
+    out_.call<op>({from}, {to}, options, out_.program.values[to.value].line);
   }
 
   constexpr void reduce_contributions(contributions const& c) {

@@ -33,9 +33,9 @@ public:
 
   /// Input i of the node, the number of inputs, and output j. The value is empty if the node has no such input or
   /// output. i must be below `node::maximum_inputs`, and j below `node::maximum_outputs`.
-  constexpr value input(int i) const { return {out_, forward_.inputs[i]}; }
+  constexpr value input(int i) const { return {out_, i < forward_.inputs.size() ? forward_.inputs[i] : ref()}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
-  constexpr value output(int j = 0) const { return {out_, forward_.outputs[j]}; }
+  constexpr value output(int j = 0) const { return {out_, j < forward_.outputs.size() ? forward_.outputs[j] : ref()}; }
   /// The options of the node, whose op must be `op`, and the source line where the model calls the op.
   template <class op> constexpr options_of<op> options() const { return unpack<options_of<op>>(forward_.attributes); }
   constexpr int line() const { return forward_.line; }

@@ -143,7 +143,8 @@ struct builder {
     for (int j = 0; j < result.outputs.size(); ++j) {
       if (j == n.outputs.size()) n.outputs.push_back({});
       if (n.outputs[j]) continue;
-      auto const r = (info.workspace >> j & 1) != 0 ? role::workspace : role::activation;
+      auto const scratch_role = info.exchanges ? role::communication : role::workspace;
+      auto const r = (info.workspace >> j & 1) != 0 ? scratch_role : role::activation;
       n.outputs[j] = {new_value(result.outputs[j], r, n.line), at::current};
     }
     program.add_node(n);

@@ -60,10 +60,10 @@ struct attention_gradient {
 /// softmax(q k^T / sqrt(head width)) v per head (Vaswani et al. 2017, eq. 1): q [sequences, tokens, heads * head
 /// width], k and v [sequences, tokens, key_value_heads * head width] -> [sequences, tokens, heads * head width]. Head h
 /// of q uses head h / (heads / key_value_heads) of k and v (grouped-query attention, Ainslie et al. 2023). Input 3, if
-/// present, is the length of each sequence; keys at or beyond the length have probability 0. With `documents`, input 3
-/// is the position of each token in its document; keys of other documents have probability 0. The result of a query
-/// that attends to no key is 0. Output 1 holds the probabilities, [sequences, heads, tokens, tokens], for the backward
-/// pass, so the memory is quadratic in the number of tokens.
+/// present, is the length of each sequence; keys at or beyond the length have probability 0 (their values must be
+/// finite: 0 times NaN is NaN). With `documents`, input 3 is the position of each token in its document; keys of other
+/// documents have probability 0. The result of a query that attends to no key is 0. Output 1 holds the probabilities,
+/// [sequences, heads, tokens, tokens], for the backward pass, so the memory is quadratic in the number of tokens.
 struct attention {
   using options = attention_options;
   static constexpr char const* name = "attention";
@@ -91,7 +91,8 @@ struct attention {
   /// Refused: keys or values whose element type differs from that of the queries.
   template <diagnosis d> struct keys_or_values_of_another_type {
     static_assert(d.ok(), "ct::self_attention: queries, keys and values must have the same element type, but do not; "
-                          "make all three with ct::linear, whose results have one type, or emit ct::op::cast");
+                          "make all three with ct::linear, whose results have one type, or cast all three with "
+                          "ct::emit<ct::op::cast>({x}, {.to = ct::dtype::f32})");
   };
   /// Refused: keys or values whose shape does not fit the queries and the numbers of heads. `expected` and `got`: the
   /// numbers of dimensions if they differ, otherwise the innermost extents that differ.
@@ -133,7 +134,7 @@ struct attention {
   template <diagnosis d> struct fewer_heads_than_ranks {
     static_assert(d.ok(), "parallel::tensor: an operation, `op`, has `got` heads, fewer than the `expected` ranks, so "
                           "it needs its input in the layout `needed`, but the ranks hold it in the layout `held`; "
-                          "choose a number of ranks that divides the number of heads, at most `got`");
+                          "choose a number of ranks that divides the number of heads and that of key-value heads");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {

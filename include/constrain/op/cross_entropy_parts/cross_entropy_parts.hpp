@@ -38,9 +38,10 @@ struct cross_entropy_parts_gradient {
 
 /// op::cross_entropy, with the same inputs, for logits whose classes are divided over the ranks of a tensor group
 /// (vocab-parallel cross-entropy in Megatron-LM). Outputs 0 to 2 are the outputs of op::cross_entropy, and the same on
-/// every rank. For each row, every rank sends three values: the maximum of its logits, the sum of exp(logit - maximum),
-/// and the logit of the label, or 0 if the rank does not have this logit (Shoeybi et al. 2019, section 3). The values
-/// are combined in rank order. Output 3 is the exchange buffer, [ranks, rows, 3].
+/// every rank. For each row, every rank sends three values: the maximum of its logits, the sum of exp(logit - maximum)
+/// (exp(logit), if the maximum is -infinity), and the logit of the label, or 0 if the rank does not have this logit
+/// (Shoeybi et al. 2019, section 3). The values are combined in rank order. Output 3 is the exchange buffer, [ranks,
+/// rows, 3].
 struct cross_entropy_parts {
   using written_as = cross_entropy;
   using options = class_range_options;

@@ -50,7 +50,7 @@ struct slice {
                           "of the value's dimensions, which are numbered from 0, the outermost");
   };
   /// Refused: indices that x does not have. `expected`: the extent of x in the sliced dimension. `got`: the end of the
-  /// slice, or `begin` if `begin` is negative or beyond the extent.
+  /// slice (of the last iteration), or `begin` if `begin` is negative or beyond the extent.
   template <diagnosis d> struct slice_is_out_of_range {
     static_assert(d.ok(), "ct::slice: the slice begins or ends at `got`, but the dimension extends from 0 to "
                           "`expected`; choose a `begin` of at least 0 and a sum of `begin` and `extent` of at most "
@@ -70,7 +70,7 @@ struct slice {
     if (o.begin < 0) return inferred::failure<slice_is_out_of_range>(full_extent, o.begin);
     if (o.begin > full_extent || o.extent > (full_extent - o.begin) / o.iterations) {
       constexpr auto maximum = std::numeric_limits<std::int64_t>::max();
-      auto const end = o.extent > maximum - o.begin ? maximum : o.begin + o.extent;
+      auto const end = o.extent > (maximum - o.begin) / o.iterations ? maximum : o.begin + o.extent * o.iterations;
       return inferred::failure<slice_is_out_of_range>(full_extent, o.begin > full_extent ? o.begin : end);
     }
     s.extent[o.dimension] = o.extent;
@@ -106,7 +106,9 @@ namespace detail {
 /// Refuses a value of type i32: token ids, positions or integer labels. The trainer checks the integers of an input
 /// against the tables that they index, but it does not follow integers through other ops.
 constexpr void refuse_ids(value x, int line) {
-  if (x.type() == dtype::i32) x.owner().program.fail(diagnosis_with<op::integers_instead_of_floats>(line));
+  auto& owner = x.owner();
+  if (x.type() == dtype::i32)
+    owner.program.fail(diagnosis_with<op::integers_instead_of_floats>(line, owner.called_from));
 }
 
 } // namespace detail
