@@ -33,6 +33,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 ///     static constexpr bool labels_are_next_tokens = true;
 ///
+/// An objective whose labels are not the next tokens, such as `masked_lm` or `classification`, has the following member
+/// (a derived class inherits it). Training and evaluation on a corpus, which labels each token with the next one, are
+/// then compile-time errors. An objective without the member accepts a corpus if the model's only input is tokens, and
+/// the only labels are one integer per token:
+///
+///     static constexpr bool labels_are_next_tokens = false;
+///
 /// An objective whose first labels are one class per row of logits may list metrics (model/metric/metrics.hpp):
 ///
 ///     using metrics = ct::metrics<ct::macro_f1, ct::binary_f1>;

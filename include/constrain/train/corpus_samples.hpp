@@ -21,7 +21,7 @@ sample_set samples_in(data::corpus const& corpus, std::int64_t tokens, std::stri
 namespace detail {
 
 /// Compile-time error if a task trains on a corpus, but needs inputs or labels that a corpus does not have.
-template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
+template <bool takes_tokens, bool labels_tokens, bool accepts_next_tokens> struct corpus_has_batches {
   static_assert(takes_tokens,
                 "batches(corpus): a corpus is one sequence of tokens, but the model takes other inputs; "
                 "pass ct::data::examples(inputs, labels), or write batch(inputs, labels), where several inputs are a "
@@ -29,12 +29,16 @@ template <bool takes_tokens, bool labels_tokens> struct corpus_has_batches {
   static_assert(labels_tokens,
                 "batches(corpus): a corpus labels every token with the next one, but the task has other labels; "
                 "pass ct::data::examples(inputs, labels), or write batch(inputs, labels)");
+  static_assert(!takes_tokens || !labels_tokens || accepts_next_tokens,
+                "batches(corpus): a corpus labels every token with the next one, but the labels of the task's "
+                "objective are not the next tokens; pass ct::data::examples(inputs, labels), for ct::masked_lm with "
+                ".with_masks(...), or train with ct::causal_lm");
 };
 /// Compile-time error if a task is evaluated on a corpus, but needs inputs or labels that a corpus does not have.
 template <bool fits> struct corpus_is_evaluated {
   static_assert(fits, "evaluate(corpus): a corpus is one sequence of tokens, and the label of every token is the "
                       "next token, but the task has other inputs or labels; pass ct::data::examples(inputs, "
-                      "labels), or write evaluate(inputs, labels)");
+                      "labels), for ct::masked_lm with .with_masks(...), or write evaluate(inputs, labels)");
 };
 
 /// Throws `error`, which begins with `caller`, if the vocabulary of the corpus (`corpus_vocabulary`) is larger than the

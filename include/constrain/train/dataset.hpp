@@ -16,8 +16,9 @@ template <class trainer, bool trains>
 sample_set samples_of(char const* caller, data::corpus const& corpus, char const* = nullptr) {
   using entries = typename trainer::entries;
   if constexpr (trains) [[maybe_unused]]
-    corpus_has_batches<entries::takes_tokens, entries::labels_tokens> const checked;
-  else [[maybe_unused]] corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens> const checked;
+    corpus_has_batches<entries::takes_tokens, entries::labels_tokens, entries::accepts_next_tokens> const checked;
+  else [[maybe_unused]]
+    corpus_is_evaluated<entries::takes_tokens && entries::labels_tokens && entries::accepts_next_tokens> const checked;
   check_vocabulary(caller, corpus.vocabulary(), entries::vocabulary);
   return samples_in(corpus, trainer::task::tokens, caller, entries::pads);
 }

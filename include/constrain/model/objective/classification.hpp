@@ -11,6 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// tokens, [sequences, tokens, classes]. Refused: token ids as logits.
 struct classification {
   using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
+  static constexpr bool labels_are_next_tokens = false; // a corpus, which labels tokens with the next ones, is refused
 
   /// The loss, a scalar in nats per valid label.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels); }
@@ -20,6 +21,7 @@ struct classification {
 /// token ids as logits, and an option out of range.
 template <cross_entropy_options options> struct classification_with {
   using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
+  static constexpr bool labels_are_next_tokens = false; // a corpus, which labels tokens with the next ones, is refused
 
   /// The loss, a scalar.
   constexpr value operator()(value logits, value labels) const { return cross_entropy(logits, labels, options); }

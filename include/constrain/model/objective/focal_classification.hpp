@@ -15,6 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// negative or not finite.
 template <focal_loss_options options = focal_loss_options{}> struct focal_classification {
   using metrics = constrain::metrics<macro_f1, binary_f1>; // `evaluate` also reports loss, accuracy and perplexity
+  static constexpr bool labels_are_next_tokens = false; // a corpus, which labels tokens with the next ones, is refused
 
   /// The loss, a scalar: the mean over the valid labels.
   constexpr value operator()(value logits, value labels) const { return focal_loss(logits, labels, options); }
