@@ -35,9 +35,15 @@ struct halved {
   double operator()(ct::optimizer_steps step) const { return std::pow(0.5, step.count() / period.count()); }
 };
 
+/// The same, as plain functions.
+double halve(ct::optimizer_steps step) { return halved{}(step); }
+float halve_in_float(ct::optimizer_steps step) noexcept { return static_cast<float>(halved{}(step)); }
+double of_a_double(double step) { return step; }
+
 static_assert(schedule::is_schedule<halved> && schedule::is_schedule<schedule::cosine>);
 static_assert(!schedule::is_schedule<int> && !schedule::is_schedule<double (*)(double)>);
 static_assert(!std::is_constructible_v<schedule::any, int>);
+static_assert(!std::is_constructible_v<schedule::any, decltype((of_a_double))>);
 
 std::vector<float> weights(trainer const& t) {
   std::vector<float> all;
@@ -138,6 +144,19 @@ TEST_CASE("a trainer takes a user's own schedule") {
   auto const by_lambda = [](ct::optimizer_steps s) { return s.count() < 3 ? 1.f : s.count() < 6 ? 0.5f : 0.25f; };
   CHECK(trained(halved{}, rates) == trained(by_lambda, rates));
   CHECK(trained(halved{}, rates) != trained({}, std::vector<double>(7, 0.5)));
+}
+
+TEST_CASE("a plain function is a schedule by its name as by its address") {
+  schedule::any const named = halve, addressed = &halve, in_float(halve_in_float);
+  CHECK(std::string(named.name()) == "own function");
+  CHECK(named.fields().empty());
+  for (int step = 0; step < 9; ++step) {
+    CHECK(named(step) == halved{}(step));
+    CHECK(addressed(step) == halved{}(step));
+    CHECK(in_float(step) == halved{}(step));
+  }
+  CHECK(trainer({.learning_rate = 0.5f}, {.schedule = halve}).learning_rate() == 0.5);
+  CHECK(refusal(halve) == "");
 }
 
 TEST_CASE("a factor that cannot be is refused before the step, which then can be taken with another rate") {

@@ -21,6 +21,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 template <class type>
 concept is_schedule = std::copy_constructible<type> && std::is_invocable_r_v<double, type const&, optimizer_steps>;
 
+/// A function that is a schedule if a pointer to it is one.
+template <class type> concept is_schedule_function = std::is_function_v<type> && is_schedule<type*>;
+
 /// A field of one of the library's schedules: its name, value and range. The trainer's constructor checks that every
 /// value is in range and equal on all ranks.
 struct field {
@@ -60,6 +63,9 @@ public:
       fields_.clear();
     }
   }
+
+  /// The schedule of a plain function, given by its name instead of by a pointer.
+  template <is_schedule_function function> any(function& f) : any(&f) {}
 
   /// The learning-rate factor at `step`. Throws `error` if the function is empty, or if the factor is negative or not
   /// finite.
