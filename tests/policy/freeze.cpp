@@ -1,4 +1,6 @@
 #include <constrain/constrain.hpp>
+#include <constrain/io/directory_reader.hpp>
+#include <constrain/io/directory_writer.hpp>
 #include <doctest/doctest.h>
 
 #include "sentence.hpp"
@@ -36,6 +38,8 @@ static_assert(biases::memory.gradients.count() == bias_bytes && biases::memory.o
 static_assert(biases::memory.weights == everything::memory.weights);
 static_assert(biases::parameter_count == everything::parameter_count);
 static_assert(biases::flops < everything::flops);
+
+template <class policy> using with = ct::trainer<task, ct::optimizer::momentum, policy>;
 
 std::vector<std::int32_t> const tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
@@ -89,4 +93,61 @@ TEST_CASE("a saved run goes on with what it trained, and with nothing else") {
   CHECK(sentence.find("its set of policies fixed for a run is train_only<role::bias>, the trainer's is none") !=
         std::string::npos);
   CHECK(ct::explanation<biases>().find("policies    fp32, momentum, train_only<role::bias>\n") != std::string::npos);
+}
+
+TEST_CASE("the names of freeze and train_only have each role once, in the order of declaration") {
+  CHECK(ct::policy_name<ct::freeze<role::norm, role::bias>>() == "freeze<role::bias, role::norm>");
+  CHECK(ct::policy_name<ct::freeze<role::head, role::weight, role::head>>() == "freeze<role::weight, role::head>");
+  CHECK(ct::policy_name<ct::freeze<role::bias, role::norm>>() == "freeze<role::bias, role::norm>");
+  CHECK(ct::policy_name<ct::freeze<>>() == "freeze<>");
+  CHECK(ct::policy_name<ct::train_only<role::head, role::bias>>() == "train_only<role::bias, role::head>");
+  CHECK(ct::policies<ct::train_only<role::head, role::bias>>::kept_on_resume() == "train_only<role::bias, role::head>");
+}
+
+TEST_CASE("a saved run goes on with the same roles in another order") {
+  ct::test::temporary_directory const directory;
+  auto const path = directory / "run";
+  with<ct::freeze<role::bias, role::norm>> saved({.learning_rate = 0.1f}, {.seed = 3});
+  saved.step(saved.batch(tokens, tokens, ct::labels::shift));
+  saved.save(path);
+  with<ct::freeze<role::norm, role::bias>> other({.learning_rate = 0.1f}, {.seed = 4});
+  other.load(path);
+  CHECK(weights_of(other) == weights_of(saved));
+  CHECK(other.step(other.batch(tokens, tokens, ct::labels::shift)).loss ==
+        saved.step(saved.batch(tokens, tokens, ct::labels::shift)).loss);
+  with<ct::freeze<role::norm>> fewer;
+  CHECK(ct::test::sentence([&] { fewer.load(path); })
+            .find("fixed for a run is freeze<role::bias, role::norm>, the "
+                  "trainer's is freeze<role::norm>") != std::string::npos);
+}
+
+TEST_CASE("an older saved run, with the roles in the user's order, goes on") {
+  ct::test::temporary_directory const directory;
+  auto const path = directory / "run";
+  with<ct::freeze<role::bias, role::norm>> saved({.learning_rate = 0.1f}, {.seed = 3});
+  saved.step(saved.batch(tokens, tokens, ct::labels::shift));
+  saved.save(path);
+  auto const older = directory / "older";
+  auto const write = [&](std::string const& policies) {
+    ct::io::directory_reader const reader(path);
+    ct::io::directory_writer writer(older);
+    for (auto const& file : reader.entries()) {
+      auto text = std::string(reader.text(file.name));
+      std::string const now = "freeze<role::bias, role::norm>";
+      if (file.name == "state.json") text.replace(text.find(now), now.size(), policies);
+      writer.write(file.name, text);
+    }
+    writer.commit();
+  };
+  with<ct::freeze<role::norm, role::bias>> t;
+  for (auto const* same : {"freeze<role::norm, role::bias>", "freeze<role::norm, role::bias, role::norm>"}) {
+    write(same);
+    t.load(older);
+    CHECK(weights_of(t) == weights_of(saved));
+  }
+  for (auto const* other : {"freeze<role::norm, role::head>", "freeze<role::norm, role::bias, 3>", "freeze<>",
+                            "train_only<role::norm, role::bias>", "own::freeze<role::norm, role::bias>"}) {
+    write(other);
+    CHECK(ct::test::sentence([&] { t.load(older); }).find("set of policies fixed for a run") != std::string::npos);
+  }
 }

@@ -9,10 +9,14 @@
 #include "constrain/io/json.hpp"
 #include "constrain/io/json_writer.hpp"
 #include "constrain/io/safetensors_index.hpp"
+#include "constrain/policy/policy_name.hpp"
+#include "constrain/program/role.hpp"
 #include "constrain/program/setting.hpp"
 #include "constrain/train/saved/configuration_check.hpp"
 
 #include <cstring>
+#include <string>
+#include <string_view>
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
@@ -54,6 +58,27 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
       throw error({"the saved run '", directory, "' has a tensor '", saved->name,
                    "' that the trainer does not have; load the run into a trainer with the same model and optimizer"});
   }
+}
+
+/// `names`, a list of names of policies, but freeze and train_only have each role once, in the order of declaration, as
+/// in `policy_name`. Older saved runs have the roles as the user wrote them.
+[[gnu::cold]] CONSTRAIN_INLINE std::string with_roles_in_order(std::string names) {
+  for (std::string_view const policy : {"freeze<", "train_only<"}) {
+    auto const start = names.find(policy);
+    if (start == std::string::npos || (start > 0 && names[start - 1] != ' ')) continue;
+    auto const first = start + policy.size(), end = names.find('>', first);
+    if (end == std::string::npos) continue;
+    auto given = concat({names.substr(first, end - first), ","});
+    std::string roles;
+    for (auto const r : {role::weight, role::bias, role::norm, role::embedding, role::head})
+      if (auto const name = concat({"role::", name_of(r)}); given.find(name + ",") != std::string::npos) {
+        append_to_list(roles, name);
+        remove_all(given, name + ",");
+      }
+    bool const has_only_roles = given.find_first_not_of(' ') == std::string::npos; // not a user's template
+    if (has_only_roles) names.replace(first, end - first, roles);
+  }
+  return names;
 }
 
 /// Throws `error` for a setting in `file` whose value `trainer::set` refuses. `wanted`: the trainer's states and
@@ -194,7 +219,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   detail::check_field(directory, "optimizer state", std::string(json["optimizer_state"].string()), c.optimizer_state);
   auto const check_names = [&](char const* field, char const* member, std::string const& expected) {
     auto const saved = json.find(member);
-    auto const text_of = [](std::string const& names) { return names.empty() ? "none" : names; };
+    auto const text_of = [](std::string const& names) {
+      return names.empty() ? "none" : detail::with_roles_in_order(names);
+    };
     detail::check_field(directory, field, text_of(saved ? std::string(saved->string()) : ""), text_of(expected));
   };
   check_names("list of optimizer state names", "optimizer_state_names", c.optimizer_state_names);
