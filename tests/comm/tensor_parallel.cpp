@@ -2,6 +2,7 @@
 #include "temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
+#include <constrain/train/cheapest.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -253,6 +254,21 @@ static_assert(two_processes::memory.gradients.count() == 250'567'680);
 static_assert(two_processes::memory.optimizer_state.count() == 501'135'360);
 static_assert(two_processes::memory.communication.count() == 1'048'576);
 static_assert(two_processes::memory.peak.count() == 1'395'982'656);
+
+// Two ranks that share their batches train on half as many tokens each. They do not divide all work, so for the cost
+// model, which leaves out transfers, two ranks of ddp are faster.
+using policies_of_ddp = ct::policies<ct::parallel::ddp>;
+using policies_of_tensor = ct::policies<ct::parallel::tensor<2>>;
+using choice = ct::cheapest<ct::gibibytes(4), gpt2_124m, policies_of_tensor, policies_of_ddp>;
+static_assert(choice::table[0].fits && choice::table[1].fits && choice::index == 1);
+static_assert(choice::table[0].seconds < choice::table[1].seconds && // each rank of tensor<2> has less to do
+              choice::table[0].seconds > choice::table[1].seconds / 2);
+constexpr bool about(double a, double b) { return a < b * 1.000001 && b < a * 1.000001; }
+static_assert(about(choice::table[0].tokens_per_second * choice::table[0].seconds, 1024 / 2));
+static_assert(about(choice::table[1].tokens_per_second * choice::table[1].seconds, 1024));
+using mesh = ct::policies<ct::parallel::mesh<ct::parallel::ddp, ct::parallel::tensor<2>>, ct::accumulate<3>>;
+constexpr auto of_mesh = ct::detail::estimated<gpt2_124m, mesh>::within(ct::gibibytes(4));
+static_assert(about(of_mesh.tokens_per_second * of_mesh.seconds, 3 * 1024 / 2));
 #endif
 
 } // namespace

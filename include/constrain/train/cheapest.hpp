@@ -15,11 +15,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 template <class task, class... list> class trainer;
 
-/// A compile-time estimate of a strategy (a set of policies). No kernel is compiled.
+/// A compile-time estimate of a strategy (a set of policies). No kernel is compiled. The estimate leaves out the
+/// transfers between ranks and the time that launch::graph saves.
 struct strategy_estimate {
   bytes peak;                   // the trainer's peak, over all entries
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
-  double tokens_per_second = 0; // estimate for one rank
+  double tokens_per_second = 0; // estimate for one rank: ranks of a tensor group share the tokens of their batches
   bool fits = false;            // whether the peak is within the limits of the caller and of checkpoint::budget
 };
 
@@ -54,9 +55,11 @@ template <class task, class set> struct estimated {
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
   // 1 if the program is refused, or a rate is missing or out of range; `sound` or `with_rates_of` reports the error.
   static constexpr double seconds = step::failure.ok() && is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
-  // Tokens in one step of one rank.
+  // The number of ranks that train on the same batches. (A number below 1 is refused elsewhere.)
+  static constexpr int sharing_ranks = std::max(set::parallelism::value.tensor, 1);
+  // Tokens in a step of one rank, divided by the ranks that share them.
   static constexpr double tokens =
-      static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens);
+      static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens) / sharing_ranks;
 
   /// The estimate, whose `fits` is for `limit` bytes.
   static constexpr strategy_estimate within(bytes limit) {
@@ -157,6 +160,10 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
 /// the plans of every strategy's trainer, but compiles no kernel. `sets`: 1 to 64 `ct::policies`. If no strategy fits,
 /// a compile-time error states by how many bytes the nearest strategy exceeds its limit. It is also a compile-time
 /// error if a strategy needs a device rate (device/rates.hpp) that is unknown or out of range.
+///
+/// The fastest strategy is the one with the most tokens per second for each rank, where tensor ranks share their tokens
+/// (`strategy_estimate::tokens_per_second`). The estimate leaves out the transfers between ranks, so strategies for
+/// several processes are slower than estimated, and the time that launch::graph saves.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;
