@@ -148,6 +148,19 @@ static_assert(broken(composition_of<states_twice>()) == "optimizer_nesting");
 static_assert(!value_of<parallel::mesh<parallel::tensor<1>, parallel::tensor<2>>>().combines);
 static_assert(!value_of<parallel::mesh<int, accumulate<2>>>().combines &&
               value_of<device::cuda<int>>().capability == 0);
+// At most 1024 ranks; the other rule is that this program has no MPI.
+constexpr std::string_view broken_by_ranks(auto c) {
+  c.has_mpi = true;
+  return broken(c);
+}
+static_assert(broken_by_ranks(composition_of<parallel::zero<1, 1024>>()) == "");
+static_assert(broken_by_ranks(composition_of<parallel::zero<1, 1025>>()) == "not_too_many_ranks");
+static_assert(broken_by_ranks(composition_of<parallel::tensor<1024>>()) == "");
+static_assert(broken_by_ranks(composition_of<parallel::tensor<1025>>()) == "not_too_many_ranks");
+template <int shards, int ranks> using mesh_of = parallel::mesh<parallel::zero<3, shards>, parallel::tensor<ranks>>;
+static_assert(broken_by_ranks(composition_of<mesh_of<64, 16>>()) == "");
+static_assert(broken_by_ranks(composition_of<mesh_of<64, 17>>()) == "not_too_many_ranks");
+static_assert(broken_by_ranks(composition_of<mesh_of<65'536, 65'536>>()) == "not_too_many_ranks");
 static_assert(composition_of<accumulate<2>, fusion::none>() == composition_of<fusion::none, accumulate<2>>());
 static_assert(!(composition_of<accumulate<2>>() == composition_of<accumulate<3>>()));
 

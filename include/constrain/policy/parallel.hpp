@@ -1,6 +1,9 @@
 #pragma once
 
+#include "constrain/op/collective/collective.hpp"
 #include "constrain/policy/rule.hpp"
+
+#include <cstdint>
 
 /// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
@@ -44,7 +47,7 @@ struct parallelism {
       policy_list<parallel::none, parallel::ddp, parallel::zero<1, 2>, parallel::zero<2, 2>, parallel::zero<3, 2>,
                   parallel::tensor<2>, parallel::mesh<parallel::ddp, parallel::tensor<2>>>;
   using refused = policy_list<parallel::zero<4, 2>, parallel::zero<3, 0>, parallel::tensor<0>,
-                              parallel::mesh<parallel::tensor<2>, parallel::ddp>>;
+                              parallel::mesh<parallel::tensor<2>, parallel::ddp>, parallel::zero<3, 1025>>;
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
@@ -59,6 +62,11 @@ struct parallelism {
   CONSTRAIN_RULE(some_tensor_ranks, (parallelism const& p), p.tensor >= 1,
                  "parallel::tensor<ranks>: `ranks` must be at least 1; write for example parallel::tensor<2>, or "
                  "parallel::none");
+  CONSTRAIN_RULE(
+      not_too_many_ranks, (parallelism const& p),
+      std::int64_t(p.shards) * p.tensor <= op::all_reduce_small::maximum_ranks,
+      "parallel::zero<stage, ranks>, parallel::tensor<ranks>: `ranks`, or the product of both in parallel::mesh, is "
+      "above 1024, the most processes of a job; write at most 1024 ranks");
   CONSTRAIN_RULE(data_and_layers, (parallelism const& p), p.combines,
                  "parallel::mesh<data, layers>: `data` must be parallel::ddp or parallel::zero<stage, ranks>, and "
                  "`layers` must be parallel::tensor<ranks>; write for example parallel::mesh<parallel::ddp, "
@@ -66,8 +74,8 @@ struct parallelism {
   CONSTRAIN_RULE(mpi_is_compiled, (parallelism const& p), !p.distributed || p.has_mpi,
                  "parallel: training in several processes needs MPI, but this program is compiled without MPI; install "
                  "libopenmpi-dev and link constrain::mpi");
-  using rules =
-      rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, data_and_layers, mpi_is_compiled>;
+  using rules = rule_list<one_parallelism, known_stage, some_shards, some_tensor_ranks, not_too_many_ranks,
+                          data_and_layers, mpi_is_compiled>;
 };
 
 } // namespace constrain::slot_of
@@ -88,8 +96,8 @@ struct ddp {
 };
 
 /// ZeRO (Rajbhandari et al. 2020): tensors are sharded over groups of `ranks` processes. `stage` is 1, 2 or 3. The
-/// number of processes is any multiple of `ranks`; every group holds one full set of shards. Each stage also shards
-/// what the earlier stages shard:
+/// number of processes is any multiple of `ranks` up to `communicator::maximum_size`; every group holds one full set of
+/// shards. Each stage also shards what the earlier stages shard:
 ///
 /// 1. Optimizer states, except averages (optimizer::averaged) of parameters that are not sharded. Gradients are reduced
 ///    once per batch, after the last micro-batch.
@@ -111,10 +119,10 @@ template <int stage, int ranks> struct zero {
 /// embeddings are divided too, with their gradients and optimizer states; every process holds all other tensors. A
 /// layer other than the output layer is not divided if `ranks` does not divide the number of its features, heads or
 /// key-value heads. All conditions, also for embeddings and the output layer, are in pass/divide.hpp. The number of
-/// processes is `ranks`. Refused at compile time: attention with fewer heads than ranks, unless another condition
-/// prevents its division (as rotary embeddings do), a model without a layer or vocabulary that can be divided, an
-/// optimizer that does not update divided tensors element by element, a policy's pass with an op that needs a divided
-/// tensor in full, and, for `ranks` above 1, CUDA devices.
+/// processes is `ranks`, at most `communicator::maximum_size`. Refused at compile time: attention with fewer heads than
+/// ranks, unless another condition prevents its division (as rotary embeddings do), a model without a layer or
+/// vocabulary that can be divided, an optimizer that does not update divided tensors element by element, a pass of a
+/// policy with an op that needs a divided tensor in full, and, for `ranks` above 1, CUDA devices.
 template <int ranks> struct tensor {
   using slot = slot_of::parallelism;
   static constexpr slot value{.distributed = true, .same_data = true, .tensor = ranks};
@@ -123,7 +131,8 @@ template <int ranks> struct tensor {
 /// Data parallelism and tensor parallelism together: `data` is ddp or zero<stage, ranks>, and `layers` is
 /// tensor<ranks>. Consecutive processes form a tensor group: they divide the layers of one model, and train on the same
 /// batches. The groups train on different data, as single processes do without `layers`. The number of processes is a
-/// multiple of the ranks of `layers`; with zero<stage, ranks>, a multiple of the product of both numbers of ranks.
+/// multiple of the ranks of `layers`; with zero<stage, ranks>, a multiple of the product of both numbers of ranks. In
+/// both cases, it is at most `communicator::maximum_size`.
 template <class data, class layers> struct mesh {
   using slot = slot_of::parallelism;
   static constexpr slot value = [] {
