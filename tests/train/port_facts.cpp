@@ -24,17 +24,18 @@ struct of_next_tokens : ct::classification {
 struct derived : ct::classification {};
 
 template <class objective> using task = ct::task<encoder{}, objective, ct::micro_batch{.sequences = 2, .tokens = 8}>;
-template <class objective> using facts = ct::trainer<task<objective>>::entries;
+template <class objective> using facts = typename ct::trainer<task<objective>>::entries;
 template <class objective>
 constexpr bool accepts_a_corpus =
     facts<objective>::takes_tokens&& facts<objective>::labels_tokens&& facts<objective>::accepts_next_tokens;
 
-static_assert(accepts_a_corpus<ct::causal_lm> && accepts_a_corpus<ct::causal_lm_with<{.z_loss = 1e-4}>>);
+static_assert(accepts_a_corpus<ct::causal_lm> &&
+              accepts_a_corpus<ct::causal_lm_with<ct::cross_entropy_options{.z_loss = 1e-4}>>);
 static_assert(accepts_a_corpus<without_the_member> && !facts<without_the_member>::next_tokens);
 static_assert(accepts_a_corpus<of_next_tokens> && facts<of_next_tokens>::next_tokens);
 static_assert(!accepts_a_corpus<ct::masked_lm> && !facts<ct::masked_lm>::next_tokens);
 static_assert(!accepts_a_corpus<ct::classification> && !accepts_a_corpus<derived>);
-static_assert(!accepts_a_corpus<ct::classification_with<{.label_smoothing = 0.1}>>);
+static_assert(!accepts_a_corpus<ct::classification_with<ct::cross_entropy_options{.label_smoothing = 0.1}>>);
 static_assert(!accepts_a_corpus<ct::focal_classification<>>);
 
 } // namespace

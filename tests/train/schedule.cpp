@@ -38,12 +38,11 @@ struct halved {
 /// The same, as plain functions.
 double halve(ct::optimizer_steps step) { return halved{}(step); }
 float halve_in_float(ct::optimizer_steps step) noexcept { return static_cast<float>(halved{}(step)); }
-double of_a_double(double step) { return step; }
 
 static_assert(schedule::is_schedule<halved> && schedule::is_schedule<schedule::cosine>);
 static_assert(!schedule::is_schedule<int> && !schedule::is_schedule<double (*)(double)>);
 static_assert(!std::is_constructible_v<schedule::any, int>);
-static_assert(!std::is_constructible_v<schedule::any, decltype((of_a_double))>);
+static_assert(!std::is_constructible_v<schedule::any, double (&)(double)>);
 
 std::vector<float> weights(trainer const& t) {
   std::vector<float> all;
