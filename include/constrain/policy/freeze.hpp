@@ -1,13 +1,8 @@
 #pragma once
 
 #include "constrain/policy/pass_name.hpp"
-#include "constrain/policy/policy_name.hpp"
 #include "constrain/policy/rule.hpp"
 #include "constrain/program/program.hpp"
-
-#include <array>
-#include <cstddef>
-#include <utility>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -104,38 +99,5 @@ template <role... roles> struct train_only : detail::freezes_by_role {
   using slot = slot_of::freezing;
   static constexpr slot value = slot::template of_roles<roles...>().opposite();
 };
-
-namespace detail {
-
-/// The roles `given`, each once, in the order of declaration.
-template <role... given> struct roles_in_order {
-  static constexpr std::size_t all_roles = static_cast<std::size_t>(role::communication) + 1;
-  /// The number of different roles.
-  static constexpr std::size_t count = [] {
-    std::size_t different = 0;
-    for (std::size_t r = 0; r < all_roles; ++r) different += ((static_cast<std::size_t>(given) == r) || ...) ? 1 : 0;
-    return different;
-  }();
-  static constexpr std::array<role, count> each = [] {
-    std::array<role, count> different{};
-    for (std::size_t r = 0, n = 0; r < all_roles; ++r)
-      if (((static_cast<std::size_t>(given) == r) || ...)) different[n++] = static_cast<role>(r);
-    return different;
-  }();
-  /// The policy `policy` with these roles.
-  template <template <role...> class policy, std::size_t... i>
-  static auto of(std::index_sequence<i...>) -> policy<each[i]...>;
-  template <template <role...> class policy> using in = decltype(of<policy>(std::make_index_sequence<count>{}));
-};
-
-// A resume compares names: the order in which a user writes the roles must not matter.
-template <role... roles> struct named_as<freeze<roles...>> {
-  using type = typename roles_in_order<roles...>::template in<freeze>;
-};
-template <role... roles> struct named_as<train_only<roles...>> {
-  using type = typename roles_in_order<roles...>::template in<train_only>;
-};
-
-} // namespace detail
 
 } // namespace constrain

@@ -14,10 +14,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// `type` is the policy whose type name is the name of `policy`. Specialized for policies that a user can write in
-/// several ways: a saved run must have the same name for all of them.
-template <class policy> struct named_as { using type = policy; };
-
 /// The name, without "constrain::" unless `keeps_namespace`, and with '?' in place of every ASCII control character,
 /// since the name is printed to terminals.
 [[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name, bool keeps_namespace) {
@@ -36,15 +32,14 @@ template <class policy> struct named_as { using type = policy; };
 } // namespace detail
 
 /// A policy's `name`, followed by the name of its `base` if it wraps another policy: "averaged<adamw>". For a policy
-/// without a `name`, the name of its type: "checkpoint::every<2>". In the names of freeze and train_only, each role is
-/// given once, in the order of declaration.
+/// without a `name`, the name of its type: "checkpoint::every<2>".
 template <class policy> std::string policy_name() {
   std::string name;
   if constexpr (requires { policy::name; }) name = policy::name;
   if constexpr (requires { typename policy::base; }) {
     if (!name.empty()) name += concat({"<", policy_name<typename policy::base>(), ">"});
   }
-  if (name.empty()) name = type_name<typename detail::named_as<policy>::type>();
+  if (name.empty()) name = type_name<policy>();
   // Saved runs contain the optimizer's name. This name keeps its namespace, so that older saved runs still match.
   return detail::plain_policy_name(std::move(name), optimizer_like<policy>);
 }

@@ -60,8 +60,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   }
 }
 
-/// `names`, a list of names of policies, but freeze and train_only have each role once, in the order of declaration, as
-/// in `policy_name`. Older saved runs have the roles as the user wrote them.
+/// `names`, a list of names of policies, but freeze and train_only have each role once, in the order of declaration:
+/// the order in which a user writes the roles does not matter.
 [[gnu::cold]] CONSTRAIN_INLINE std::string with_roles_in_order(std::string names) {
   for (std::string_view const policy : {"freeze<", "train_only<"}) {
     auto const start = names.find(policy);
