@@ -11,9 +11,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// A group of processes that train together. Each process has a rank. `rank_on_node`, `all_gather`, `all_to_all`,
 /// `barrier`, `groups_of` and `strided_groups` are collective: all ranks must call them in the same order. They throw
-/// `error` if a transfer is too large or the communication reports a failure (by MPI's default, a failure aborts the
-/// job instead). This class has no all-reduce: on the CPU, the op `all_reduce` uses `all_to_all` and `all_gather`, and
-/// adds the terms in rank order, so that the sums are bit-identical on all ranks and in all runs.
+/// `error` if the communication reports a failure (by MPI's default, a failure aborts the job instead). This class has
+/// no all-reduce: on the CPU, the op `all_reduce` uses `all_to_all` and `all_gather`, and adds the terms in rank order,
+/// so that the sums are bit-identical on all ranks and in all runs.
 class communicator {
 public:
   communicator() = default;
@@ -34,8 +34,8 @@ public:
   virtual void all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) = 0;
   /// All-to-all: sends bytes [send_offsets[r], send_offsets[r] + send_lengths[r]) of `send` to rank r. Data from rank r
   /// arrives at byte r * length of `receive`, which has `size()` * length bytes. `send_offsets` and `send_lengths` have
-  /// `size()` elements. `send_lengths` must be equal on all ranks: every rank sends `send_lengths[q]` bytes, at most
-  /// `length`, to rank q.
+  /// `size()` elements. Both arrays and `length` must be equal on all ranks: every rank sends `send_lengths[q]` bytes,
+  /// at most `length`, to rank q.
   virtual void all_to_all(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                           std::byte* receive, std::int64_t length) = 0;
   /// Waits until all ranks of this communicator have called `barrier`.

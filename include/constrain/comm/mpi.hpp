@@ -24,15 +24,22 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
 /// before MPI is finalized (detected only with glibc) ends the job, unless the other processes fail or exit too within
 /// a few seconds. If the program has initialized MPI itself, processes that exit with status 0 do not count. The
-/// collective functions of `communicator` throw `error` for an offset or length above 2^31 - 1 bytes, and if MPI
-/// returns an error code (by default, MPI aborts the job instead). The destructor of a group, the result of `groups_of`
-/// or `strided_groups`, is collective over the group.
+/// collective functions of `communicator` throw `error` if MPI returns an error code (by default, MPI aborts the job
+/// instead). They transfer any number of bytes: since MPI's counts and offsets are 32-bit integers, a transfer beyond
+/// `maximum_call_bytes` is cut into slices, and each slice is an MPI call. The destructor of a group, the result of
+/// `groups_of` or `strided_groups`, is collective over the group.
 class mpi final : public communicator {
 public:
+  /// The default maximum number of bytes of an MPI call: the largest multiple of 4096 that fits in MPI's counts.
+  static constexpr std::int64_t maximum_call_bytes = 0x7FFFF000;
+
   /// The communicator of all processes of the job. `deadline`: maximum wait for other processes, in seconds; must be
-  /// above 0, which is not checked. Throws `error` if the program has called MPI_Finalize, or if there are more than
+  /// above 0, which is not checked. `call_bytes`: `all_gather` and `all_to_all` cut a transfer beyond this number of
+  /// bytes into slices of this size, also in groups; must be from 1 to `maximum_call_bytes` and equal on all ranks,
+  /// which is not checked. Throws `error` if the program has called MPI_Finalize, or if there are more than
   /// `maximum_size` processes. The first construction in a program is collective.
-  explicit mpi(double deadline = 1800) : mpi(initialized_world(deadline), deadline) {}
+  explicit mpi(double deadline = 1800, std::int64_t call_bytes = maximum_call_bytes)
+      : mpi(initialized_world(deadline), deadline, call_bytes) {}
   ~mpi() override;
 
   int rank() const override { return rank_; }
@@ -51,7 +58,7 @@ public:
 
 private:
   /// The communicator of `processes`. Throws `error` as the public constructor does.
-  mpi(MPI_Comm processes, double deadline);
+  mpi(MPI_Comm processes, double deadline, std::int64_t call_bytes);
 
   /// The number of seconds that a failing rank waits for the other ranks to fail or exit too. This is less than the
   /// deadline of the other ranks, so that the failing rank usually prints its error before their watchdogs print
@@ -84,11 +91,19 @@ private:
   /// Throws `error` unless `status`, the result of an MPI call, is MPI_SUCCESS. `action`: the call's purpose, for the
   /// error, such as "gather data".
   void check(int status, char const* action) const;
-  /// Throws `error` if `bytes` is too large for MPI's counts, which are 32-bit integers.
-  static void check_count(std::int64_t bytes);
-  /// Converts `lengths` and `offsets` to MPI's 32-bit integers `counts` and `starts`; all four arrays have `size()`
-  /// elements. Throws `error` if a length or an offset is too large.
-  void convert(int* counts, int* starts, std::int64_t const* lengths, std::int64_t const* offsets) const;
+  /// The end of the last range: the maximum of offset + length over the `size()` ranges.
+  std::int64_t end_of(std::int64_t const* offsets, std::int64_t const* lengths) const;
+  /// Converts the parts of the ranges that are in bytes [begin, begin + call_bytes_) to MPI's 32-bit integers: `starts`
+  /// are offsets from `begin`. All four arrays have `size()` elements.
+  void convert(int* counts, int* starts, std::int64_t const* offsets, std::int64_t const* lengths,
+               std::int64_t begin) const;
+  /// Sends and receives bytes [first, first + call_bytes_) of each range of `all_to_all`, for ranges of any offset.
+  void exchange_slice(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
+                      std::byte* receive, std::int64_t length, std::int64_t first);
+  /// Makes `type` the datatype of `length` bytes that begin `offset` bytes after the beginning of a buffer, and returns
+  /// 1, the number of elements of this type to transfer. If `length` is 0, returns 0 and leaves `type` unchanged. An
+  /// offset in a datatype has 64 bits.
+  int describe(MPI_Datatype& type, std::int64_t offset, std::int64_t length) const;
 
   static inline MPI_Comm barrier_processes_ = MPI_COMM_NULL; // all processes; used only by `timed_barrier`
   static inline int all_exit_ = 0; // 1: all processes that met in the last `timed_barrier` exit; 0: some only failed
@@ -99,6 +114,7 @@ private:
   MPI_Comm processes_ = MPI_COMM_NULL;
   bool frees_processes_ = false; // whether the destructor must free `processes_`
   double deadline_ = 1800;
+  std::int64_t call_bytes_ = maximum_call_bytes;
   int rank_ = 0, size_ = 1;
   int send_counts_[maximum_size], send_offsets_[maximum_size], receive_counts_[maximum_size],
       receive_offsets_[maximum_size];

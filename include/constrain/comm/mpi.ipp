@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <unistd.h>
+#include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
@@ -31,16 +32,27 @@ CONSTRAIN_INLINE int mpi::rank_on_node() {
 }
 
 CONSTRAIN_INLINE void mpi::all_gather(std::byte* buffer, std::int64_t const* offsets, std::int64_t const* lengths) {
-  convert(receive_counts_, receive_offsets_, lengths, offsets);
-  watchdog::wait const waits("gathering", deadline_);
-  check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer, receive_counts_, receive_offsets_, MPI_BYTE, processes_),
-        "gather data");
+  auto const end = end_of(offsets, lengths);
+  std::int64_t begin = 0;
+  do { // all ranks have the same ranges, so they make the same calls
+    convert(receive_counts_, receive_offsets_, offsets, lengths, begin);
+    watchdog::wait const waits("gathering", deadline_);
+    check(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer + begin, receive_counts_, receive_offsets_, MPI_BYTE,
+                         processes_),
+          "gather data");
+    begin += call_bytes_;
+  } while (begin < end);
 }
 
 CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const* send_offsets,
                                       std::int64_t const* send_lengths, std::byte* receive, std::int64_t length) {
-  convert(send_counts_, send_offsets_, send_lengths, send_offsets);
-  check_count((size_ - 1) * length);
+  if (std::max(end_of(send_offsets, send_lengths), size_ * length) > call_bytes_) {
+    auto const longest = *std::max_element(send_lengths, send_lengths + size_);
+    for (std::int64_t first = 0; first < longest; first += call_bytes_)
+      exchange_slice(send, send_offsets, send_lengths, receive, length, first);
+    return;
+  }
+  convert(send_counts_, send_offsets_, send_offsets, send_lengths, 0);
   for (int r = 0; r < size_; ++r) {
     // `send_lengths` is equal on all ranks, so this rank receives as many bytes from each rank as it sends to itself.
     receive_counts_[r] = static_cast<int>(send_lengths[rank_]);
@@ -52,6 +64,28 @@ CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const*
         "exchange data");
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE void mpi::exchange_slice(std::byte const* send, std::int64_t const* send_offsets,
+                                                        std::int64_t const* send_lengths, std::byte* receive,
+                                                        std::int64_t length, std::int64_t first) {
+  auto const in_slice = [&](int r) { return std::clamp<std::int64_t>(send_lengths[r] - first, 0, call_bytes_); };
+  // The datatypes hold the offsets, so the call's own offsets are 0. Other collective calls have one datatype for all
+  // ranks.
+  std::vector<MPI_Datatype> types(static_cast<std::size_t>(2 * size_), MPI_BYTE);
+  auto* const sent = types.data();
+  auto* const received = sent + size_;
+  for (int r = 0; r < size_; ++r) {
+    send_counts_[r] = describe(sent[r], send_offsets[r] + first, in_slice(r));
+    receive_counts_[r] = describe(received[r], r * length + first, in_slice(rank_));
+    send_offsets_[r] = receive_offsets_[r] = 0;
+  }
+  watchdog::wait const waits("exchanging", deadline_);
+  auto const status = MPI_Alltoallw(send, send_counts_, send_offsets_, sent, receive, receive_counts_, receive_offsets_,
+                                    received, processes_);
+  for (auto& type : types)
+    if (type != MPI_BYTE) MPI_Type_free(&type);
+  check(status, "exchange data");
+}
+
 CONSTRAIN_INLINE void mpi::barrier() {
   watchdog::wait const waits("waiting for one another", deadline_);
   check(MPI_Barrier(processes_), "wait for the other ranks");
@@ -61,12 +95,13 @@ CONSTRAIN_INLINE std::unique_ptr<communicator> mpi::split(int group) {
   MPI_Comm ranks = MPI_COMM_NULL;
   watchdog::wait const waits("forming groups", deadline_);
   check(MPI_Comm_split(processes_, group, rank_, &ranks), "form groups of ranks");
-  auto* const result = new mpi(ranks, deadline_);
+  auto* const result = new mpi(ranks, deadline_, call_bytes_);
   result->frees_processes_ = true;
   return std::unique_ptr<communicator>(result);
 }
 
-CONSTRAIN_INLINE mpi::mpi(MPI_Comm processes, double deadline) : processes_(processes), deadline_(deadline) {
+CONSTRAIN_INLINE mpi::mpi(MPI_Comm processes, double deadline, std::int64_t call_bytes)
+    : processes_(processes), deadline_(deadline), call_bytes_(call_bytes) {
   MPI_Comm_rank(processes, &rank_);
   MPI_Comm_size(processes, &size_);
   if (size_ > maximum_size) throw error({"MPI: the job has ", size_, " processes; start at most ", maximum_size});
@@ -161,19 +196,29 @@ CONSTRAIN_INLINE void mpi::check(int status, char const* action) const {
                  "); check whether another rank has ended, and start all ranks again"});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE void mpi::check_count(std::int64_t bytes) {
-  if (bytes > 0x7FFFFFFF)
-    throw error({"MPI: a collective call transfers at least ", bytes,
-                 " bytes, but MPI's 32-bit counts allow at most 2147483647; use smaller tensors"});
+CONSTRAIN_INLINE std::int64_t mpi::end_of(std::int64_t const* offsets, std::int64_t const* lengths) const {
+  std::int64_t end = 0;
+  for (int r = 0; r < size_; ++r) end = std::max(end, offsets[r] + lengths[r]);
+  return end;
 }
 
-CONSTRAIN_INLINE void mpi::convert(int* counts, int* starts, std::int64_t const* lengths,
-                                   std::int64_t const* offsets) const {
+CONSTRAIN_INLINE void mpi::convert(int* counts, int* starts, std::int64_t const* offsets, std::int64_t const* lengths,
+                                   std::int64_t begin) const {
+  auto const in_slice = [&](std::int64_t offset) { return std::clamp<std::int64_t>(offset - begin, 0, call_bytes_); };
   for (int r = 0; r < size_; ++r) {
-    check_count(std::max(lengths[r], offsets[r]));
-    counts[r] = static_cast<int>(lengths[r]);
-    starts[r] = static_cast<int>(offsets[r]);
+    auto const start = in_slice(offsets[r]);
+    counts[r] = static_cast<int>(in_slice(offsets[r] + lengths[r]) - start);
+    starts[r] = static_cast<int>(start);
   }
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE int mpi::describe(MPI_Datatype& type, std::int64_t offset, std::int64_t length) const {
+  if (length == 0) return 0;
+  auto const count = static_cast<int>(length);
+  auto const start = static_cast<MPI_Aint>(offset);
+  check(MPI_Type_create_hindexed(1, &count, &start, MPI_BYTE, &type), "describe data");
+  check(MPI_Type_commit(&type), "describe data");
+  return 1;
 }
 
 } // namespace constrain
