@@ -212,11 +212,15 @@ template <class trainer> void load_own_copies(trainer& t) {
 
 /// A forward pass of which the victim gives other arguments than the other rank, or fails in the midst.
 template <class trainer> void pass_forward(trainer& t) {
-  auto const corpus = victim() && is("field", "corpus") ? ct::data::text_from("ab") : text(0);
+  auto corpus = victim() && is("field", "corpus") ? ct::data::text_from("ab") : text(0);
+  if (victim() && is("field", "prompts")) // no token to predict
+    corpus = ct::data::corpus::from_bytes(std::string(400, 'a'), std::vector<bool>(400, true));
   if (is("field", "prompt")) t.generate(victim() ? "" : "abc", 3);
   else if (is("field", "inputs")) t.predict(std::vector<std::int32_t>(victim() ? 7 : 8, 1));
   else if (is("field", "labels"))
     t.evaluate(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, victim() ? 256 : 2));
+  else if (is("field", "ignored"))
+    t.evaluate(std::vector<std::int32_t>(8, 1), std::vector<std::int32_t>(8, victim() ? ct::ignored_label : 2));
   else t.evaluate(corpus, [&] { return is("fault", "rethrow") ? fail_together(t) : fail_here(), false; });
 }
 

@@ -72,6 +72,7 @@ public:
       auto const micro_batches = detail::count_micro_batches(ports, inputs, labels);
       auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
                                              engine::template needs<typename entries::evaluate>);
+      detail::check_has_labels(b.valid_labels > 0); // here, because later only this rank would throw
       synchronize();
       ranks_.check_same_work(all, joint_call::evaluate, static_cast<std::int64_t>(micro_batches), b.every_input(),
                              b.every_label());
@@ -251,6 +252,7 @@ private:
     std::optional<evaluation> result;
     ranks_.run_passes(joint_call::evaluate, [&](agreement& all) {
       auto const& samples = make_samples();
+      detail::check_has_labels(samples.has_labels());
       synchronize();
       ranks_.check_same_work(all, joint_call::evaluate, samples.size(), samples.fingerprint());
       auto const sum = detail::evaluate_samples(samples, detail::evaluation_sequences<task>, stop,

@@ -55,12 +55,14 @@ struct evaluation_sums {
   std::vector<double> class_counts{}; // [3, classes]: counts of op::class_counts; empty: no metrics or no valid label
 };
 
-/// The evaluation with these sums: loss and accuracy are the sums divided by the number of valid labels; `metrics` is
-/// empty. `classifies`: whether the labels are classes; if not, accuracy and perplexity are NaN. Throws `error` if no
-/// label was valid.
+/// Throws `error` if `has_labels`, whether the data of `evaluate` has a valid label, is false.
+[[gnu::noinline]] inline void check_has_labels(bool has_labels) {
+  if (!has_labels) throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
+}
+
+/// The evaluation with these sums: loss and accuracy are the sums divided by the number of valid labels, which must not
+/// be 0; `metrics` is empty. `classifies`: whether the labels are classes; if not, accuracy and perplexity are NaN.
 [[gnu::noinline]] inline evaluation mean_of(evaluation_sums const& sum, bool classifies = true) {
-  if (sum.tokens == 0)
-    throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
   auto const count = static_cast<double>(sum.tokens);
   evaluation mean{.loss = sum.loss / count, .accuracy = sum.correct / count, .tokens = sum.tokens};
   mean.perplexity = libm::exp(mean.loss);
