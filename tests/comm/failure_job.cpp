@@ -224,13 +224,26 @@ template <class trainer> void pass_forward(trainer& t) {
   else t.evaluate(corpus, [&] { return is("fault", "rethrow") ? fail_together(t) : fail_here(), false; });
 }
 
-/// A comparison of one row, with the trainer's policies.
-template <class policies> void compare_one() {
-  auto const corpus = text(disagrees("compared_corpus") ? 1 : 0);
-  ct::compare_options options{.tokens = disagrees("tokens") ? 100 : 200};
+/// A metric whose computation fails.
+struct failing_metric {
+  static constexpr char const* name = "failing";
+  static double of(ct::class_counts const&) { return fail_here(), 0.0; }
+};
+struct causal_lm_with_metric : ct::causal_lm {
+  using metrics = ct::metrics<failing_metric>;
+};
+using compared = ct::task<task::architecture, causal_lm_with_metric, ct::micro_batch{.sequences = 2}>;
+
+/// A comparison of two rows, both with the trainer's policies, so that a rank waits for one that fails in the first.
+template <class policies> void compare_rows() {
+  auto const corpus = disagrees("length") ? ct::data::text_from("abc") : text(disagrees("compared_corpus") ? 1 : 0);
+  ct::compare_options options{.tokens = disagrees("tokens") ? 100 : disagrees("no_tokens") ? 0 : 200};
   if (disagrees("validation_fraction")) options.validation_fraction = 0.25;
   if (disagrees("validation_tokens")) options.validation_tokens = 7;
-  ct::compare<task, policies>(corpus, options);
+  if (!is("field", "row")) return void(ct::compare<compared, policies, policies>(corpus, options));
+  ct::strategy<policies> row{.name = "own"};
+  if (victim()) row.hyper.learning_rate = -1;
+  ct::compare<compared>(corpus, options, row);
 }
 
 /// Ranks 0 and 1 fail, while the others exit, and go on: rank 0 fails again, and rank 1 does what `then` says.
@@ -253,7 +266,7 @@ template <class trainer> void act(trainer& t) {
   if (is("action", "no_summary")) return fit_without_a_summary(t);
   if (is("action", "load_best")) return load_best_of_some(t);
   if (is("action", "pretrained")) return load_own_copies(t);
-  if (is("action", "compare")) return compare_one<typename trainer::policy_set>();
+  if (is("action", "compare")) return compare_rows<typename trainer::policy_set>();
   if (is("action", "forward")) return pass_forward(t);
   if (is("action", "some_fail")) return fail_while_others_exit(t);
   act_before_saving(t);

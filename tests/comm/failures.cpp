@@ -158,6 +158,15 @@ TEST_CASE("an exception that one rank has alone ends the job, and is said first"
   CHECK(silent.times("so the job ends: an exception without a message\n") == 1);
 }
 
+TEST_CASE("an exception that one rank has alone in the training of a comparison ends the job") {
+  disk const d(false);
+  auto const o = d.run({"policy=ddp", "action=compare", "fault=exception", "victim=1", "at=1"}, long_deadline, true);
+  CAPTURE(o.said);
+  CHECK(!o.hung);
+  CHECK(o.times("rank 1 failed in compare, but not every rank did, so the job ends: the user's own exception") == 1);
+  CHECK(o.times("has waited") == 0);
+}
+
 TEST_CASE("an exception of one rank is its own, whatever all ranks have caught before") {
   disk const d;
   auto const o = d.run({"policy=ddp", "action=caught_before", "fault=exception", "victim=0", "at=1"}, deadline, true);
@@ -257,6 +266,9 @@ TEST_CASE("ranks that do not agree are told which field, and both values") {
       {"zero", "compare", "validation_tokens",
        "threw: the ranks do not agree: .validation_tokens of compare_options is 16384 on rank 0 and 7 on rank 1;"},
       {"ddp", "compare", "compared_corpus", "threw: the ranks do not agree: the fingerprint of the training data is "},
+      {"ddp", "compare", "no_tokens", "threw: rank 1: compare_options: .tokens is 0; give an integer of at least 1"},
+      {"zero", "compare", "length", "threw: rank 1: compare: the corpus "},
+      {"zero", "compare", "row", "threw: compare, row 'own': rank 1: adamw: .learning_rate is -1; give a finite"},
       {"zero", "step", "deadline",
        "threw: rank 1: run_options: .deadline is -1 seconds; give more than 0 and at most 1e9"},
       {"ddp", "step", "corpus",

@@ -32,6 +32,15 @@ struct painted {
   }
 };
 
+/// A metric that is defined for no counts.
+struct undefined_metric {
+  static constexpr char const* name = "undefined";
+  static double of(ct::class_counts const&) { throw ct::error("the metric is not defined"); }
+};
+struct causal_lm_with_metric : ct::causal_lm {
+  using metrics = ct::metrics<undefined_metric>;
+};
+
 ct::data::corpus text() {
   std::string words;
   for (int i = 0; i < 60; ++i) words += "template <class real> struct number" + std::to_string(i % 7) + ";\n";
@@ -141,6 +150,13 @@ TEST_CASE("compare: every row is checked before the first one trains, and the er
           ct::compare<task>(corpus, {.tokens = years.tokens}, ct::strategy<ct::policies<>>{},
                             ct::strategy<ct::policies<>>{.hyper = {.learning_rate = -1}, .name = "uphill"});
         }).starts_with("compare, row 'uphill': adamw: .learning_rate is -1"));
+}
+
+TEST_CASE("compare: an error in the training of a row names the row") {
+  using measured = ct::task<task::architecture, causal_lm_with_metric, ct::micro_batch{.sequences = 2}>;
+  CHECK(sentence([] {
+          ct::compare<measured>(text(), {.tokens = 16}, ct::strategy<ct::policies<>>{.name = "first"});
+        }) == "compare, row 'first': the metric is not defined");
 }
 
 TEST_CASE("compare: a learning rate that is 0 in fp32 is refused") {

@@ -5,6 +5,7 @@
 #include "constrain/comm/communicator.hpp"
 #include "constrain/device/cpu/stopwatch.hpp"
 #include "constrain/fit/fit.hpp"
+#include "constrain/train/batches.hpp"
 #include "constrain/train/cheapest.hpp"
 #include "constrain/train/hyperparameters.hpp"
 #include "constrain/train/ranks.hpp"
@@ -14,8 +15,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT {
@@ -78,6 +82,14 @@ template <class task, class set> using trainer_with = trainer_of_set<task, typen
 /// reports the error.
 template <class task> inline constexpr std::int64_t compared_tokens = task_or_refusal<task>::task::tokens;
 
+/// The run options of a row's trainer.
+run_options run_of_row(compare_options const& o);
+
+/// The ranks that compare rows with these trainers.
+template <class... trainers> std::unique_ptr<communicator> world_to_compare(compare_options const& options) {
+  return find_world<typename trainers::policy_set...>(run_of_row(options).deadline);
+}
+
 /// Throws `error` for an option out of range; the error names the field.
 void check_comparison(compare_options const& o);
 
@@ -98,9 +110,6 @@ void check_comparisons_agree(communicator& world, compare_options const& o, std:
 /// Throws `error` if no sample of the held-out data has a valid label.
 void check_held_out(sample_set const& validation);
 
-/// The run options of a row's trainer.
-run_options run_of_row(compare_options const& o);
-
 /// Throws `error` for the row `name`: its name, then `text`, in which "compare_options" replaces "run_options".
 [[noreturn]] void refuse_row(std::string const& name, std::string text);
 
@@ -109,41 +118,85 @@ template <class trainer> std::string name_of_row(std::string const& name) {
   return name.empty() ? trainer::policy_set::name() : name;
 }
 
-/// Throws `error` for a row whose options, hyperparameters or number of ranks its trainer refuses. Collective.
-/// Allocates no arena, so that `compare` checks all rows before it trains the first one.
-template <class trainer>
-void check_row(compare_options const& options, typename trainer::hyper const& hyper, std::string const& name) {
-  auto const run = run_of_row(options);
-  try {
-    auto const ranks = find_ranks<typename trainer::policy_set>(run.deadline);
-    agreed(*ranks.world, joint_call::construction, [&] { check_values<typename trainer::entries>(hyper, run); });
-  } catch (error const& e) { refuse_row(name_of_row<trainer>(name), e.what()); }
+/// Returns `f()`. An `error` that leaves `f` names the row.
+template <class trainer, class function> decltype(auto) in_row(std::string const& name, function const& f) try {
+  return f();
+} catch (error const& e) { refuse_row(name_of_row<trainer>(name), e.what()); }
+
+/// Splits the data, after checks of the options and the data. If a check fails on one rank, or if options or data
+/// differ between ranks, all ranks throw. `world`: the ranks that compare. `has_hyper`: whether each row has its own
+/// hyperparameters. `tokens`: tokens per sample. Collective.
+template <class dataset>
+auto agreed_parts(communicator& world, dataset const& d, compare_options const& options, bool has_hyper,
+                  std::int64_t tokens) {
+  std::optional<decltype(parts_to_compare(d, options, tokens))> parts;
+  agreed(world, joint_call::compare, [&] {
+    if (has_hyper && options.learning_rate != 0)
+      throw error(
+          {"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
+    parts.emplace(parts_to_compare(d, options, tokens));
+  });
+  check_comparisons_agree(world, options, parts->train.fingerprint(), parts->validation.fingerprint());
+  return *std::move(parts);
 }
 
-/// Trains one row and measures its speed, memory and loss. Throws `error` for a part without a sample, for held-out
-/// data without a valid label, and the errors of the trainer. If `name` is empty, the row is named after its policies.
+/// Throws `error` on all ranks of `world` for a row whose options or hyperparameters its trainer refuses on any rank,
+/// or for a number of ranks that the trainer refuses. Collective. Allocates no arena, so that `compare` checks all rows
+/// before it trains the first one.
+template <class trainer>
+void check_row(communicator& world, compare_options const& options, typename trainer::hyper const& hyper,
+               std::string const& name) {
+  in_row<trainer>(name, [&] {
+    auto const run = run_of_row(options);
+    find_ranks<typename trainer::policy_set>(run.deadline); // only for its errors
+    agreed(world, joint_call::compare, [&] { check_values<typename trainer::entries>(hyper, run); });
+  });
+}
+
+/// The data of one row.
+struct row_data {
+  sample_set validation;                  // the samples that the loss is measured on
+  std::unique_ptr<batch_range> batches{}; // of the training data; not a `batch_range`, which cannot be moved
+};
+
+/// The data of the row that `t` trains. Throws `error` on all ranks of `world` if data does not fit the trainer, for a
+/// part without a sample, and for data without a valid label, on any rank. Collective.
 template <class trainer, class parts_of_data>
-comparison measure(parts_of_data const& parts, compare_options const& options, typename trainer::hyper const& hyper,
-                   std::string const& name) {
+row_data data_of_row(communicator& world, trainer const& t, parts_of_data const& parts) {
+  row_data data;
+  agreed(world, joint_call::compare, [&] {
+    auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
+    data.validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
+    check_held_out(data.validation);
+    data.batches.reset(new batch_range(t.batches(training, data::tail::carry, "compare")));
+  });
+  return data;
+}
+
+/// Trains one row and measures its speed, memory and loss. Throws `error` as `data_of_row` does, and the errors of the
+/// trainer, which then name the row. If an exception leaves the training on some ranks only, the job ends. If `name` is
+/// empty, the row is named after its policies. Collective.
+template <class trainer, class parts_of_data>
+comparison measure(communicator& world, parts_of_data const& parts, compare_options const& options,
+                   typename trainer::hyper const& hyper, std::string const& name) {
   using entries = typename trainer::entries;
-  trainer t(hyper, run_of_row(options));
-  check_comparisons_agree(t.world(), options, parts.train.fingerprint(), parts.validation.fingerprint());
-  // Data that does not fit the trainer is refused before training.
-  auto const training = samples_of<trainer, true>("compare", parts.train, "a smaller .validation_fraction");
-  auto const validation = samples_of<trainer, false>("compare", parts.validation, "a larger .validation_fraction");
-  check_held_out(validation);
+  auto t = in_row<trainer>(name, [&] { return trainer(hyper, run_of_row(options)); });
+  auto const data = data_of_row(world, t, parts);
   std::vector<double> seconds;
-  auto const step_tokens = trainer::batch_tokens * t.data_ranks();
-  auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
-  for (auto const& batch : t.batches(training, data::tail::carry, "compare")) {
-    if (static_cast<std::int64_t>(seconds.size()) == steps) break;
-    stopwatch const step_time;
-    t.step(batch);
-    seconds.push_back(step_time.seconds());
-  }
   comparison row;
   row.name = name_of_row<trainer>(name);
-  row.loss = t.evaluate(validation, [] { return false; })->loss;
+  auto const step_tokens = trainer::batch_tokens * t.data_ranks();
+  auto const steps = (options.tokens.count() - 1) / step_tokens + 1;
+  auto const train = [&] {
+    for (auto const& batch : *data.batches) {
+      if (static_cast<std::int64_t>(seconds.size()) == steps) break;
+      stopwatch const step_time;
+      t.step(batch);
+      seconds.push_back(step_time.seconds());
+    }
+    row.loss = t.evaluate(data.validation, [] { return false; })->loss;
+  };
+  in_row<trainer>(name, [&] { run_or_end_job(world, joint_call::compare, train); });
   auto const median = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), median, seconds.end());
   row.tokens_per_second = static_cast<double>(step_tokens) / *median;
@@ -171,17 +224,19 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 /// little data, for held-out data without a valid label, and if options or data differ between ranks. Also throws the
 /// errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and `evaluate`. Before the first row
 /// is trained, the options, the hyperparameters and the number of ranks are checked for all rows; an error that
-/// concerns only one row names it.
+/// concerns only one row names it. If a set of policies is parallel and a check fails on one rank, all ranks throw; if
+/// an exception leaves the training on some ranks only, the job ends.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "
                                      "ct::compare<task, ct::policies<>>");
-  auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
+  auto const world = detail::world_to_compare<typename detail::trainer_with<task, sets>::type...>(options);
+  auto const parts = detail::agreed_parts(*world, d, options, false, detail::compared_tokens<task>);
   (detail::check_row<typename detail::trainer_with<task, sets>::type>(
-       options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {}),
+       *world, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {}),
    ...);
   return {detail::measure<typename detail::trainer_with<task, sets>::type>(
-      parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
+      *world, parts, options, detail::common_hyper<typename detail::trainer_with<task, sets>::type>(options), {})...};
 }
 
 /// `compare` with hyperparameters and a name for each row:
@@ -193,18 +248,18 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
 template <class task, class first, class... rest, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options, strategy<first> const& first_strategy,
                                 strategy<rest> const&... further_strategies) {
-  if (options.learning_rate != 0)
-    throw error({"compare: .learning_rate is set, but each strategy has its own in .hyper; leave .learning_rate out"});
-  auto const parts = detail::parts_to_compare(d, options, detail::compared_tokens<task>);
-  detail::check_row<typename detail::trainer_with<task, first>::type>(options, first_strategy.hyper,
+  auto const world = detail::world_to_compare<typename detail::trainer_with<task, first>::type,
+                                              typename detail::trainer_with<task, rest>::type...>(options);
+  auto const parts = detail::agreed_parts(*world, d, options, true, detail::compared_tokens<task>);
+  detail::check_row<typename detail::trainer_with<task, first>::type>(*world, options, first_strategy.hyper,
                                                                       first_strategy.name);
-  (detail::check_row<typename detail::trainer_with<task, rest>::type>(options, further_strategies.hyper,
+  (detail::check_row<typename detail::trainer_with<task, rest>::type>(*world, options, further_strategies.hyper,
                                                                       further_strategies.name),
    ...);
-  return {detail::measure<typename detail::trainer_with<task, first>::type>(parts, options, first_strategy.hyper,
-                                                                            first_strategy.name),
-          detail::measure<typename detail::trainer_with<task, rest>::type>(parts, options, further_strategies.hyper,
-                                                                           further_strategies.name)...};
+  return {detail::measure<typename detail::trainer_with<task, first>::type>(*world, parts, options,
+                                                                            first_strategy.hyper, first_strategy.name),
+          detail::measure<typename detail::trainer_with<task, rest>::type>(
+              *world, parts, options, further_strategies.hyper, further_strategies.name)...};
 }
 
 /// The rows as a text table, one per line, under a line of column names. Each line ends with a line feed.

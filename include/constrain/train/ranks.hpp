@@ -68,6 +68,16 @@ void form_groups(ranks& r, slot_of::parallelism const& p, std::string const& pol
 
 } // namespace detail
 
+/// All ranks of the job if any of the sets of policies is parallel and the build has MPI, else this process alone.
+/// `deadline`: seconds to wait for other ranks. Throws the errors of `mpi`'s constructor.
+template <class... policy_sets> std::unique_ptr<communicator> find_world([[maybe_unused]] double deadline) {
+#if defined(CONSTRAIN_WITH_MPI)
+  if constexpr ((policy_sets::parallelism::value.distributed || ...)) return std::make_unique<mpi>(deadline);
+  else
+#endif
+    return std::unique_ptr<communicator>(new self);
+}
+
 /// The communicators of this process. In a build without MPI, or without a parallel policy, each has a single rank.
 /// Otherwise, this function uses MPI, is collective, and throws the errors of `mpi`'s constructor. It also throws
 /// `error` if the policies differ between ranks, if the world size is not a multiple of the number of ranks that hold a
@@ -79,7 +89,7 @@ template <class policy_set> ranks find_ranks([[maybe_unused]] double deadline) {
   if constexpr (constexpr auto const& parallelism = policy_set::parallelism::value; parallelism.distributed) {
     bool const is_valid = detail::is_deadline(deadline);
     // Ranks with an invalid deadline get a communicator too, so that all ranks can agree on the error.
-    r.world = std::make_unique<mpi>(is_valid ? deadline : 1800);
+    r.world = find_world<policy_set>(is_valid ? deadline : 1800);
     agreed(*r.world, joint_call::construction, [&] {
       if (!is_valid)
         throw error({"run_options: .deadline is ", detail::number_text(deadline),
