@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// is written once, except in values with `accumulates` and in values that persist (parameters, optimizer state).
 struct program {
   static constexpr int maximum_nodes = 640;     // maximum number of nodes
-  static constexpr int maximum_values = 512;    // maximum number of values
+  static constexpr int maximum_values = 640;    // maximum number of values
   static constexpr int maximum_part_lists = 16; // maximum number of different lists of parts
 
   fixed_vector<node, maximum_nodes> nodes;                // in execution order

@@ -15,7 +15,9 @@ template <diagnosis d> struct refusal<why::nothing, d> {};
 template <diagnosis d> struct refusal<why::program_too_large, d> {
   static_assert(d.ok(), "the model's program is too large; it exceeds a limit, `expected`, for example of its nodes, "
                         "values, names, nested loops or tensors that ranks exchange; put equal layers into one "
-                        "ct::repeat, which stores its body once, or nest fewer repeats");
+                        "ct::repeat, which stores its body once, nest fewer repeats, or, because each state of the "
+                        "optimizer and each of its shards adds values, choose an optimizer with fewer states, or "
+                        "parallel::ddp in place of parallel::zero");
 };
 template <diagnosis d> struct refusal<why::extent_below_one, d> {
   static_assert(d.ok(), "an extent is `got`, but must be at least `expected`; set the model's widths, vocabulary, "
