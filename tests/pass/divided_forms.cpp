@@ -46,6 +46,17 @@ struct ones {
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
 
+/// Gathers the first divided weight.
+constexpr program gathering_a_weight() {
+  builder out;
+  out.program = updated;
+  int v = 0;
+  while (updated.values[v].role != role::weight || !updated.is_divided(v)) ++v;
+  out.call<op::tensor_gather>({{v, at::current}}, {}, {.features = 2, .ranks = 2});
+  return use_divided_forms(out.program);
+}
+static_assert(gathering_a_weight().failure.ok());
+
 constexpr bool refuses(program const& p, op_label const* op) {
   return p.failure.refusal == refusal_with<refusals::divided_tensor_is_read>() && p.failure.op == op &&
          p.failure.held == layout::divided && p.failure.needed == layout::replicated;

@@ -1,5 +1,5 @@
 // refused: batches(corpus): a corpus labels every token with the next one, but the labels of the task's objective
-// shows: for ct::masked_lm with .with_masks(...), or train with ct::causal_lm
+// shows: for ct::masked_lm with .with_masks(...), train with ct::causal_lm
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -80,15 +80,14 @@ private:
     if (!is_done_) t_.batches(samples_, options_.tail, "fit"); // throws if there is no batch
   }
 
-  /// Checks that all outputs can be written, removes what interrupted saves have left beside them and, if the run is
-  /// complete, its old saved runs, and opens the records if a step is to be taken. Called only on rank 0.
+  /// Checks that all outputs can be written, removes what interrupted saves have left beside them, even if the run is
+  /// complete, and opens the records if a step is to be taken. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
     // A directory of a later step that cannot be replaced, such as another user's, would make that step's save fail.
     for (auto const step : options_.keep_last > 0 ? series_.steps() : std::vector<std::int64_t>{})
       if (step > first_step_ && step < steps_) io::directory_writer{path_to_save(step)};
-    if (is_done_ && options_.keep_last > 0) series_.remove_old(options_.keep_last, first_step_);
     if (!options_.best.empty()) io::directory_writer{options_.best};
     if (!options_.records.empty() && !is_done_) records_.emplace(options_.records, first_step_);
   }
@@ -280,9 +279,10 @@ private:
     end_if_requested();
   }
 
-  /// With `.load_best`, loads the best weights, unless a signal ended the run. Completes the result, calls the callback
-  /// for the end, writes summary.json and report.html, unless this call took no step, and prints the log's last line.
+  /// Removes old saved runs, loads the best weights (`.load_best`), unless a signal ended the run, calls on_end, writes
+  /// summary.json and report.html, unless this call took no step, and prints the last line of the log.
   [[gnu::noinline, gnu::cold]] void end() {
+    if (options_.keep_last > 0 && is_rank_0_) series_.remove_old(options_.keep_last, t_.steps().count());
     auto const is_over = context_.result.stop_reason != stop_reason::interrupted; // else a resumed run loads them
     if (options_.load_best && is_over) detail::load_best(t_, options_.best);
     context_.result.steps = t_.steps(), context_.result.seconds = since_start_.seconds();

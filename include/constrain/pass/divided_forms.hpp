@@ -19,17 +19,18 @@ public:
   }
 
   /// Whether node n needs the full tensor of its input k, but has only one rank's range. A call that reads a weight and
-  /// writes only activations and scratch counts as a call of a divided layer, which does not need the full tensor.
+  /// writes only activations and scratch (exchange buffers, too) counts as a call of a divided layer, which does not
+  /// need the full tensor.
   constexpr bool needs_full_tensor(node const& n, int k) const {
     int const value = n.inputs[k].value;
     if (!divided_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;
     if (by_element(n, k) || has_divided_form(n)) return false;
-    bool writes_activations = true;
+    bool is_of_layer = weights_[value];
     for (auto const& output : n.outputs) {
       auto const r = p_.values[output.value].role;
-      writes_activations = writes_activations && (r == role::activation || r == role::workspace);
+      is_of_layer = is_of_layer && (r == role::activation || r == role::workspace || r == role::communication);
     }
-    return !(weights_[value] && writes_activations);
+    return !is_of_layer;
   }
 
   /// Whether `use_divided_forms` replaces node n by the divided form of its op.

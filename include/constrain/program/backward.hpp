@@ -31,8 +31,8 @@ public:
   /// rule's nodes are appended to `out`.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
-  /// Input i of the node, the number of inputs, and output j. The value is empty if the node has no such input or
-  /// output. i must be below `node::maximum_inputs`, and j below `node::maximum_outputs`.
+  /// Input i of the node, the number of inputs, and output j, with i and j of at least 0. The value is empty if the
+  /// node has no such input or output.
   constexpr value input(int i) const { return {out_, i < forward_.inputs.size() ? forward_.inputs[i] : ref()}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, j < forward_.outputs.size() ? forward_.outputs[j] : ref()}; }

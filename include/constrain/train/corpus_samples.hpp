@@ -32,7 +32,8 @@ template <bool takes_tokens, bool labels_tokens, bool accepts_next_tokens> struc
   static_assert(!takes_tokens || !labels_tokens || accepts_next_tokens,
                 "batches(corpus): a corpus labels every token with the next one, but the labels of the task's "
                 "objective are not the next tokens; pass ct::data::examples(inputs, labels), for ct::masked_lm with "
-                ".with_masks(...), or train with ct::causal_lm");
+                ".with_masks(...), train with ct::causal_lm, or, if the labels of your own objective are the next "
+                "tokens, write labels_are_next_tokens = true in it");
 };
 /// Compile-time error if a task is evaluated on a corpus, but needs inputs or labels that a corpus does not have.
 template <bool fits> struct corpus_is_evaluated {
