@@ -269,6 +269,14 @@ TEST_CASE("the legacy default stream is refused with graphs, which cannot captur
       "it null, make a stream with cudaStreamCreateWithFlags, or write launch::eager");
 }
 
+TEST_CASE("the default stream of each thread is refused: work of several threads would lose its order") {
+  auto run = numbers;
+  run.cuda_stream = cudaStreamPerThread;
+  CHECK(refusal(run) ==
+        "device::cuda: `.cuda_stream` is cudaStreamPerThread, which is a different stream on each thread; leave it "
+        "null, or make a stream with cudaStreamCreateWithFlags");
+}
+
 TEST_CASE("a stream of another device is refused") {
   on_host::devices.resize(2);
   cudaSetDevice(1);

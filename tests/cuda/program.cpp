@@ -9,6 +9,13 @@
 namespace ct = constrain;
 using namespace constrain::test;
 
+// Casts between the 16-bit types, which a model in one of them can make.
+using cast_kernel = constrain::kernel<constrain::op::cast, constrain::cuda<constrain::sm<90>>>;
+template void cast_kernel::run(constrain::call const&, constrain::tensor<constrain::bfloat16 const>,
+                               constrain::tensor<constrain::float16>);
+template void cast_kernel::run(constrain::call const&, constrain::tensor<constrain::float16 const>,
+                               constrain::tensor<constrain::bfloat16>);
+
 namespace {
 
 template <class task, class... policies> void same_program() {

@@ -223,6 +223,7 @@ TEST_CASE("options of packing and positions that are wrong are refused") {
   CHECK(said({0, 2, 3}, 3).starts_with("check_positions: the position of token 1 of row 0 is 2;"));
   CHECK(said({0, 1, 1}, 3).starts_with("check_positions: the position of token 2 of row 0 is 1;"));
   CHECK(said({-1, 0, 0}, 3).starts_with("check_positions: the position of token 0 of row 0 is -1;"));
+  CHECK(said({0, -1, 0}, 3).starts_with("check_positions: the position of token 1 of row 0 is -1;"));
   CHECK(said({0}, 0) == "check_positions: the length is 0; give an integer of at least 1");
 }
 

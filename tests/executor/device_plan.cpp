@@ -152,6 +152,19 @@ static_assert(reversal_launches<fan_trainer<false>::entries::predict>() == 4 * 2
 using choosy = trainer_of<fan<true, 3, 1, 3, 2, 2, 3, 3, 3, 3>>::entries::predict;
 static_assert(reversal_launches<choosy, choosy_gpu>() == 5 * 2);
 
+/// Two calls that add to one value. Only a kernel that knows how to merge them may do both at the same time.
+struct two_sums {
+  ct::operand operands[2]{};
+};
+constexpr bool may_merge_sums(bool may_add) {
+  two_sums const p{};
+  ct::detail::byte_range const reach[] = {{0, 4}, {0, 4}};
+  ct::step first{}, second{};
+  first.outputs = second.outputs = 1, first.accumulates = second.accumulates = 1, second.first_operand = 1;
+  return ct::detail::independent(p, first, second, reach, may_add);
+}
+static_assert(may_merge_sums(true) && !may_merge_sums(false));
+
 /// The calls that a run of a plan makes, as a device gets them.
 std::vector<ct::call> calls;
 void record(ct::call const& c, ct::bound_operand const*) { calls.push_back(c); }

@@ -77,6 +77,20 @@ TEST_CASE("directory: a stop between the two renames loses nothing") {
   CHECK(scratch.entries() == 1);
 }
 
+TEST_CASE("directory: what an interrupted removal leaves of the old directory is not restored") {
+  for (int at = 1, was_killed = 1; was_killed != 0; ++at) {
+    CAPTURE(at);
+    temporary_directory const scratch;
+    auto const path = scratch / "c";
+    save(path, "one", way::no);
+    was_killed = kills_save(at, path, way::no) ? 1 : 0;
+    if (!fs::exists(path)) continue; // between the two renames
+    fs::rename(path, scratch / "moved");
+    { directory_writer w(path, way::no); }
+    if (fs::exists(path)) CHECK(load(path) == "one"); // before anything was removed
+  }
+}
+
 TEST_CASE("directory: after a stop between the two renames, an empty directory at the path hides nothing") {
   temporary_directory const scratch;
   auto const path = scratch / "c";

@@ -129,7 +129,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
                  ", which is not a multiple of the row length, ", length, "; give complete rows"});
   for (std::int64_t i = 0; i < size; ++i) {
     auto const position = positions[static_cast<std::size_t>(i)];
-    if (position == 0 || (i % length > 0 && position == positions[static_cast<std::size_t>(i - 1)] + 1)) continue;
+    if (position == 0 || (i % length > 0 && position > 0 && position - 1 == positions[static_cast<std::size_t>(i - 1)]))
+      continue;
     throw error({"check_positions: the position of token ", i % length, " of row ", i / length, " is ", position,
                  "; give 0 where a document begins, and elsewhere 1 more than the previous token's position"});
   }

@@ -43,13 +43,14 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. The
 /// kernel then collects the operands of each call at index `call::merged_before`, and launches unless
 /// `call::more_tensors_follow`. Merged calls run in any order, or at the same time, so the plan merges only independent
-/// calls: no call reads or writes data that another call writes, except that several calls may accumulate into one
-/// value: the first may overwrite it, and the others add to it (`call::add_to`). The kernel must handle this case.
+/// calls: no call reads or writes data that another call writes, except as `merges_sums` says.
 struct kernel_needs {
   std::int64_t scratch = 0; // bytes of `call::scratch`, separate for merged calls; at most 2^52 in total
   int launches = 1;         // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
   int merged = 1;           // maximum number of calls that are merged with this one into one launch, including this
                             // one; 1: the call is not merged
+  bool merges_sums = false; // whether merged calls may accumulate into one value: the first may overwrite it, and the
+                            // others add to it (`call::add_to`)
 };
 
 namespace detail {

@@ -22,8 +22,8 @@
 /// Concurrent writers of the same target are safe only with the atomic exchange.
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 
-/// The files that a directory's manifest lists, followed by the manifest; nullopt if there is no manifest. Unless the
-/// directory has a valid mark (`has_mark`), leaves out each file that is not a regular file with the length and
+/// The manifest, which is removed first, followed by the files that it lists; nullopt if there is no manifest. Unless
+/// the directory has a valid mark (`has_mark`), leaves out each file that is not a regular file with the length and
 /// checksum in the manifest: the user has changed this file and may need it. Throws `error` if the manifest cannot be
 /// read or is invalid. `display_name`: the directory's name in errors.
 [[gnu::cold]] std::optional<std::vector<std::string>> listed_files(directory_handle const& directory,

@@ -49,10 +49,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (!text)
     throw error({"'", display_name, "/", name,
                  "' is not a readable regular file of the directory's owner with at most 64 MiB; use another copy"});
-  std::vector<std::string> files;
+  std::vector<std::string> files{name};
   for (auto& entry : manifest::parse(*text, concat({display_name, "/", name})).files)
     if (has_mark || matches_entry(directory, entry)) files.push_back(std::move(entry.name));
-  files.push_back(std::string(name));
   return files;
 }
 

@@ -143,8 +143,12 @@ private:
     return device;
   }
 
-  /// Returns `stream`; throws `error` if the runner would have to capture it and CUDA cannot.
+  /// Returns `stream`; throws `error` for a stream that does not keep the order of the runner's work, and if the runner
+  /// would have to capture it and CUDA cannot.
   static cudaStream_t checked_stream(cudaStream_t stream) {
+    if (stream == cudaStreamPerThread)
+      throw error("device::cuda: `.cuda_stream` is cudaStreamPerThread, which is a different stream on each thread; "
+                  "leave it null, or make a stream with cudaStreamCreateWithFlags");
     if (graph && stream == cudaStreamLegacy)
       throw error("launch::graph: `.cuda_stream` is cudaStreamLegacy, the legacy default stream, which CUDA cannot "
                   "capture; leave it null, make a stream with cudaStreamCreateWithFlags, or write launch::eager");

@@ -53,9 +53,10 @@ public:
   /// the buffer.
   void abandon() noexcept {
     arena_.stage_in(nullptr);
-    try {
+    try { // the caller reports the error that ended the run
+      current_device const here(stream_.device());
       stream_.wait_for_peers();
-    } catch (...) {} // the caller reports the error that ended the run
+    } catch (...) {}
     cudaStreamSynchronize(stream_);
   }
   /// The results of the last run for which `end` has returned, in memory that the device can read. They are complete

@@ -65,14 +65,15 @@ template <class plan> constexpr byte_range reach_of(plan const& p, operand const
   return r;
 }
 
-/// Whether two calls are independent: neither reads nor writes memory that the other writes, except that both may
-/// accumulate into the same value. `reach`: the `reach_of` of each operand of the plan.
-template <class plan> constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach) {
+/// Whether two calls are independent: neither reads nor writes memory that the other writes, except that, with
+/// `may_add`, both may accumulate into the same value. `reach`: the `reach_of` of each operand of the plan.
+template <class plan>
+constexpr bool independent(plan const& p, step const& a, step const& b, byte_range const* reach, bool may_add) {
   for (int i = 0; i < a.inputs + a.outputs; ++i)
     for (int j = i < a.inputs ? b.inputs : 0; j < b.inputs + b.outputs; ++j) {
       auto const &x = reach[a.first_operand + i], &y = reach[b.first_operand + j];
       if (x.end <= y.begin || y.end <= x.begin) continue;
-      bool const both_add = i >= a.inputs && j >= b.inputs && (a.accumulates >> (i - a.inputs) & 1u) != 0 &&
+      bool const both_add = may_add && i >= a.inputs && j >= b.inputs && (a.accumulates >> (i - a.inputs) & 1u) != 0 &&
                             (b.accumulates >> (j - b.inputs) & 1u) != 0 &&
                             p.operands[a.first_operand + i].value == p.operands[b.first_operand + j].value;
       if (!both_add) return false;
@@ -108,7 +109,8 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
       if (merges) {
         if (before == 1) find_reach(p.steps[i - 1]);
         find_reach(p.steps[i]);
-        for (int k = i - before; k < i && merges; ++k) merges = independent(p, p.steps[k], p.steps[i], reach);
+        for (int k = i - before; k < i && merges; ++k)
+          merges = independent(p, p.steps[k], p.steps[i], reach, needs.merges_sums);
       }
       most = merges ? std::min(most, needs.merged) : needs.merged;
       if (merges) {

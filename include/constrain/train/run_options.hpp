@@ -49,8 +49,9 @@ struct run_options {
                         // rank on a node, device 1 for the second, and so on, modulo the number of devices that the
                         // rank sees
   // With device::cuda: the caller's cudaStream_t, on which the trainer then does all its work. The stream must belong
-  // to the trainer's device and outlive the trainer, which never destroys it; with launch::graph, it must not be
-  // cudaStreamLegacy. Null: the trainer creates a stream. See docs/on-a-gpu.md. Must be null on the CPU.
+  // to the trainer's device and outlive the trainer, which never destroys it. It must not be cudaStreamPerThread or,
+  // with launch::graph, cudaStreamLegacy. Null: the trainer creates a stream. See docs/on-a-gpu.md. Must be null on the
+  // CPU.
   void* cuda_stream = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include <constrain/fit/record/run_diagnosis.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -176,6 +177,28 @@ TEST_CASE("charts of little") {
     CHECK(svg.find("h0\"/>") != std::string::npos); // the point is drawn
     CHECK(svg.size() < 4000);
   }
+}
+
+TEST_CASE("a chart of steps as large as any number has finite coordinates") {
+  for (double const x : {1e17, 1e300, -1e308, std::numeric_limits<double>::infinity()})
+    for (bool const has_others : {false, true}) {
+      ct::chart_line line{"a", "a", {{x, 1}}};
+      if (has_others) line.points = {{-1, 0}, {x, 1}, {2, 2}};
+      if (has_others) std::sort(line.points.begin(), line.points.end());
+      auto const svg = ct::line_chart("metric", {line});
+      CAPTURE(svg);
+      CHECK(svg.empty() == (!has_others && x > 1e308));
+      CHECK(count(svg, "nan") == 0);
+      CHECK(count(svg, "inf") == 0);
+    }
+}
+
+TEST_CASE("marks of a chart that would lie on one another are one") {
+  std::vector<ct::chart_mark> marks;
+  for (int i = 0; i < 100'000; ++i) marks.push_back({static_cast<double>(i), "saved"});
+  auto const svg = ct::line_chart("loss", {{"loss", "a", {{0, 1}, {99'999, 2}}}}, marks);
+  CHECK(count(svg, "class=\"saved\"") > 500);
+  CHECK(count(svg, "class=\"saved\"") <= 5601); // 560 units of the view box, with one decimal
 }
 
 TEST_CASE("a chart of the largest numbers has finite coordinates") {

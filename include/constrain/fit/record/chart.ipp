@@ -72,16 +72,17 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   double low_x = 0, high_x = 0, low_y = 0, high_y = 0;
   bool has_points = false;
   for (auto& line : lines) {
-    std::erase_if(line.points, [](auto const& p) { return !math::finite(p.second); });
+    std::erase_if(line.points, [](auto const& p) { return !math::finite(p.first) || !math::finite(p.second); });
     for (auto& [x, y] : line.points) {
-      y = std::clamp(y, -1e300, 1e300); // sums and differences of values remain finite
+      // Sums and differences of values remain finite.
+      x = std::clamp(x, -1e300, 1e300), y = std::clamp(y, -1e300, 1e300);
       low_x = has_points ? std::min(low_x, x) : x, high_x = has_points ? std::max(high_x, x) : x;
       low_y = has_points ? std::min(low_y, y) : y, high_y = has_points ? std::max(high_y, y) : y;
       has_points = true;
     }
   }
   if (!has_points) return {};
-  if (high_x <= low_x) high_x = low_x + 1;
+  if (high_x <= low_x) high_x = low_x + std::max(1.0, std::abs(low_x) * 1e-9);
   // Values that differ only by rounding are drawn as a constant.
   if (high_y - low_y <= 1e-9 * std::max(std::abs(low_y), std::abs(high_y)))
     high_y = low_y + std::max(std::abs(low_y), 1e-9), low_y -= high_y - low_y;
@@ -99,9 +100,14 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (double const x : detail::ticks(low_x, high_x))
     add({"<text class=\"tick x\" x=\"", at(x_position(x)), "\" y=\"", at(bottom + 18), "\">",
          detail::tick_label(x, x_spacing), "</text>\n"});
-  for (auto const& mark : marks)
-    if (mark.x >= low_x && mark.x <= high_x)
-      add({"<path class=\"", mark.style, "\" d=\"M", at(x_position(mark.x)), " ", at(top), "V", at(bottom), "\"/>\n"});
+  std::string last_mark;
+  for (auto const& mark : marks) {
+    if (!(mark.x >= low_x && mark.x <= high_x)) continue;
+    auto path = concat(
+        {"<path class=\"", mark.style, "\" d=\"M", at(x_position(mark.x)), " ", at(top), "V", at(bottom), "\"/>\n"});
+    if (path != last_mark) svg += path; // a long run may save thousands of times
+    last_mark = std::move(path);
+  }
   double legend_x = 200;
   for (auto const& line : lines) {
     if (line.points.empty()) continue;

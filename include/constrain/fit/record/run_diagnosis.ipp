@@ -27,9 +27,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double losses::first() const {
-  auto end = tenth_size_;
-  while (end < steps_.size() && !math::finite(mean(0, end))) ++end;
-  return mean(0, end);
+  std::size_t finite = 0;
+  while (finite < steps_.size() && !math::finite(steps_[finite].loss)) ++finite;
+  return mean(0, std::min(std::max(tenth_size_, finite + 1), steps_.size()));
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE double losses::until(step_record const& r) const {

@@ -46,7 +46,7 @@ static __global__ void __launch_bounds__(cuda_threads)
       store_pack(unpacked(packs[k]).values, y + (k * cuda_threads + thread) * n);
   } else {
     CT_KEEP_LOOP
-    for (int i = thread; i < count; i += cuda_threads) y[i] = x[i];
+    for (int i = thread; i < count; i += cuda_threads) y[i] = arithmetic<from>(x[i]); // bf16 to fp16, too
   }
 }
 

@@ -117,7 +117,10 @@ template <class architecture> struct kernel<op::gradient_norm_squared, cuda<arch
 
   static constexpr kernel_needs needs_of(operand_extents const& in, operand_extents const&) {
     auto const chunks = in[0].instances() * norm_chunks(in[0].shape.elements());
-    return {.scratch = chunks * size_of(dtype::f64), .launches = 2, .merged = tensors_of<float>::capacity};
+    return {.scratch = chunks * size_of(dtype::f64),
+            .launches = 2,
+            .merged = tensors_of<float>::capacity,
+            .merges_sums = true};
   }
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {

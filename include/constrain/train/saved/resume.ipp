@@ -98,7 +98,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   if (run.step < 0) detail::throw_found_by_some(world, call, series, remaining);
   for (auto newest = run.step;;) {
     if (run.skipped >= 0 && log != nullptr)
-      std::fprintf(log, "not every rank has '%s'; an older saved run is tried\n", series.path(run.skipped).c_str());
+      std::fprintf(log, "not every rank has '%s'; an older saved run is tried\n",
+                   printable(series.path(run.skipped)).c_str());
     auto next = detail::next_common(world, remaining);
     try {
       load(series.path(run.step));

@@ -41,8 +41,9 @@ struct on_host_stream {
   }
 };
 using cudaStream_t = on_host_stream*;
-/// The handle of the legacy default stream. No other call of the stand-in takes it.
+/// The handles of the legacy default stream and of each thread's own one. No other call of the stand-in takes them.
 inline auto const cudaStreamLegacy = reinterpret_cast<cudaStream_t>(1);
+inline auto const cudaStreamPerThread = reinterpret_cast<cudaStream_t>(2);
 
 namespace on_host {
 
