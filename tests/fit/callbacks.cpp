@@ -287,6 +287,31 @@ TEST_CASE("a callback sees every step and may end the run") {
   CHECK(losses.back() == result.loss);
 }
 
+TEST_CASE("a callback that takes a step or loads a run is refused, but not at the end") {
+  temporary_directory const directory;
+  trainer t;
+  t.save(directory / "start");
+  struct {
+    std::string when, from;
+    trainer& t;
+    void load(char const* now) {
+      if (when == now) t.load(from);
+    }
+    void on_step(ct::fit_context&) { load("step"); }
+    void on_evaluation(ct::fit_context&) { load("evaluation"); }
+    void on_end(ct::fit_context&) { load("end"); }
+  } loading{"step", directory / "start", t};
+  ct::fit_options const options{.steps = 2, .validation = &corpus(), .evaluate_every = 2, .log = nullptr};
+  for (auto const* when : {"step", "evaluation"}) {
+    loading.when = when;
+    CHECK(sentence([&] { ct::fit(t, corpus(), options, loading); }) ==
+          "fit: a callback has taken a step or loaded a run; do so before or after `fit`, or in on_end");
+  }
+  loading.when = "end";
+  CHECK(ct::fit(t, corpus(), options, loading).steps == 2);
+  CHECK(t.steps() == 0);
+}
+
 TEST_CASE("an evaluation can be given up") {
   trainer t;
   int asked = 0;

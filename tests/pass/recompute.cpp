@@ -134,6 +134,30 @@ TEST_CASE("no clone reads a parameter after its update in the backward pass") {
   check_updates_in_backward<false>(), check_updates_in_backward<true>();
 }
 
+/// Reads each gradient into a sum, as a policy's pass can after the backward pass.
+struct norm {
+  static constexpr char const* name = "norm";
+  static constexpr unsigned accumulating = 0b1;
+  static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f32, {}); }
+};
+
+TEST_CASE("a pass that reads the gradients of all iterations finds each at its place") {
+  builder out;
+  out.program = differentiated(built<chain_task<7>>());
+  value_info total;
+  total.role = role::result, total.accumulates = true;
+  int const v = out.program.add_value(total);
+  for_each_gradient(out, [&](value gradient) { out.call<norm>({gradient.where()}, {{v, at::current}}); });
+  auto const keep = update<optimizer::in_backward<optimizer::sgd>>(out.program, true);
+  REQUIRE(keep.failure.ok());
+  for (int every = 2; every <= 4; ++every) {
+    auto const p = recompute(keep, every);
+    for (int g = 0; g < keep.values.size(); ++g)
+      if (keep.values[g].role == role::gradient) CHECK(p.values[g].axes == keep.values[g].axes);
+    CHECK(simulate(p, plan_memory(p)).errors == std::vector<std::string>{});
+  }
+}
+
 TEST_CASE("what is computed again is not kept") {
   auto const keep = updated<optimizer::sgd>(built<deep_task<16>>());
   auto const all = without_weights(coalesce(keep));

@@ -49,6 +49,15 @@ static_assert(calls(wide, &info_of<op::round_to_tf32>) == 0);
 
 } // namespace
 
+TEST_CASE("round_operands: a loop over rows does not wait for the shards of other ranks") {
+  using wide_task = task<gpt2{.layers = 1, .heads = 2, .width = 16, .vocabulary = 97, .context = 32}, causal_lm,
+                         micro_batch{.sequences = 2}>;
+  auto const looped = loop_over_rows(updated(built<wide_task>()), 0);
+  CHECK(loops(looped) > loops(updated(built<wide_task>())));
+  auto const sharded = partition(round_operands(looped), parallel::zero<3, 2>::value);
+  CHECK(verify(sharded).ok());
+}
+
 TEST_CASE("round_operands: a layer reads its factors rounded") {
   auto const text = print(round_operands(built<tied_task>()));
   CAPTURE(text);

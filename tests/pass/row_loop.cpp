@@ -85,6 +85,33 @@ struct second_labels {
 };
 static_assert(calls(looped<lm<head_only{}, 4, second_labels>>, &info_of<op::cross_entropy>) == 2);
 static_assert(calls(looped<lm<head_only{}, 4, second_labels>>, &info_of<op::valid_first>) == 0);
+// So does a loss with a second sum, to which ignored rows may add.
+struct own_loss_gradient {
+  static constexpr char const* name = "own_loss_gradient";
+  static constexpr char const* layouts = "-, ..., ..., - -> ...";
+  static constexpr unsigned label_inputs = 0b100;
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[1].type, in[1].shape); }
+};
+template <int sums> struct own_loss {
+  static constexpr char const* name = "own_loss";
+  static constexpr char const* layouts = sums == 1 ? "..., ..., - -> -" : "..., ..., - -> -, -";
+  static constexpr unsigned accumulating = (1u << sums) - 1, label_inputs = 0b10;
+  static constexpr inferred infer(operand_types const&) {
+    auto const sum = inferred::one(dtype::f64, {});
+    return sums == 1 ? sum : sum.and_also(dtype::f64, {});
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<own_loss_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2)}, {0});
+  }
+};
+template <int sums> struct of_sums {
+  constexpr value operator()(value logits, value labels) const {
+    return emit<own_loss<sums>>({logits, labels, inverse_label_count(labels)});
+  }
+};
+static_assert(calls(looped<lm<head_only{}, 4, of_sums<1>>>, &info_of<op::valid_first>) == 1);
+static_assert(calls(looped<lm<head_only{}, 4, of_sums<2>>>, &info_of<own_loss<2>>) == 2);
+static_assert(calls(looped<lm<head_only{}, 4, of_sums<2>>>, &info_of<op::valid_first>) == 0);
 // 16 rows or fewer are one chunk; of 27, 16 without a loop and a remainder; of 144, nine chunks without a remainder.
 static_assert(same(looped<task<head_only{}, causal_lm, micro_batch{.sequences = 2, .tokens = 8}>>,
                    gradients<task<head_only{}, causal_lm, micro_batch{.sequences = 2, .tokens = 8}>>));

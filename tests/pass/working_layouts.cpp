@@ -83,6 +83,22 @@ static_assert(of_call<shard_op>(output, on_shards) && of_call<shard_op>(everythi
 static_assert(!of_call<shard_op>(second_input, on_shards)); // of which it needs all elements
 static_assert(!of_call<full_op>(everything, on_shards));    // any other op never does
 
+struct product_op : full_op { // y = f(x, z), element by element in both
+  static constexpr char const* name = "product_op";
+  static constexpr char const* layouts = "*, * -> *";
+};
+/// Whether `output = product_op(state in shards, other)` works on shards. `chain`: `other` is computed from it.
+constexpr bool of_product(role other, bool chain) {
+  one_call c;
+  c.flat(c.state);
+  int second = c.add(other);
+  if (chain) second = c.out.call<full_op>({{second, at::current}}).outputs[0].value;
+  return c.says<product_op>({c.state, second}, c.add(role::activation), on_shards);
+}
+// It does so only with tensors that are the same on all ranks: inputs, and what follows from them, are not.
+static_assert(of_product(role::state, false) && of_product(role::state, true));
+static_assert(!of_product(role::input, false) && !of_product(role::input, true));
+
 // An op reads an operand that is stored in shards as a full tensor, unless the op works on shards.
 static_assert(!of_call<full_op>(nothing, reads_in_full<0>) && of_call<full_op>(input, reads_in_full<0>));
 static_assert(!of_call<shard_op>(input, reads_in_full<0>) && of_call<shard_op>(second_input, reads_in_full<1>));

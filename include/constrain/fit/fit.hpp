@@ -37,15 +37,16 @@ template <class task, class... list> inline constexpr bool is_inference<inferenc
 /// on_step, on_evaluation, on_save and on_end, or both. `fit` does not copy it, and calls the function after every step
 /// with a `step_result const&` or a `fit_context&`; a result of false stops the run. Each of the members takes a
 /// `fit_context&`. on_save is called after every save, including saves to `.best`. on_end is called last, unless an
-/// exception ended the run.
+/// exception ended the run. Only on_end may take steps or load a run.
 ///
 /// Throws `error` for options that are out of range, contradict one another or need an option that is not set, for data
 /// that does not fit the trainer, for `.epochs` without a step (if `tail::drop` drops every sample with a valid label)
 /// or with too many batches to count, for files that cannot be written, for a `.best` without the best weights of this
 /// run (`.load_best`), and for data, training states or options (except `.log`, `.log_every` and `.records`) that
 /// differ between ranks. Also throws the errors of `trainer::batches` and of its range, `step`, `evaluate`,
-/// `load_pretrained` and `load_tensors` (`.load_best`) and `scale_learning_rate` (`.plateau`), and callbacks'
-/// exceptions. If only some ranks throw, the job is aborted.
+/// `load_pretrained` and `load_tensors` (`.load_best`) and `scale_learning_rate` (`.plateau`), callbacks' exceptions,
+/// and `error` after a callback that has taken a step or loaded a run with another number of steps. If only some ranks
+/// throw, the job is aborted.
 template <class trainer, class callback = no_callback, data::is_dataset dataset>
 fit_result fit(trainer& t, dataset const& d, fit_options options = {}, callback&& callback_object = {}) {
   using callback_type = std::remove_reference_t<callback>;

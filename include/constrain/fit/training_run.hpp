@@ -239,13 +239,13 @@ private:
     for (auto const& further_evaluation : further)
       print(concat({further_evaluation.name, ": "}), further_evaluation.result);
     bool const best = t_.note_validation(validation->loss);
+    auto const since_best = t_.state().evaluations_since_best; // a callback may load the best run
     call(callbacks_.evaluation);
     end_if_requested();
     if (best) {
       if (!options_.best.empty()) save(options_.best);
       return true;
     }
-    auto const since_best = t_.state().evaluations_since_best;
     if (options_.plateau > 0 && since_best % options_.plateau == 0) t_.scale_learning_rate(options_.plateau_factor);
     if (has_lost_patience()) end_run(stop_reason::no_improvement);
     return true;
@@ -303,21 +303,21 @@ private:
   /// Calls `f`, unless it is null, with the current step and epoch in the context.
   void call(fit_callbacks::function f) {
     if (f == nullptr) return;
-    context_.step = t_.steps();
+    auto const step = context_.step = t_.steps();
     auto const read = t_.state().corpus == samples_.fingerprint() ? t_.state().position : data::position{};
     context_.epoch =
         static_cast<double>(read.epoch) + static_cast<double>(read.sample) / static_cast<double>(samples_.size());
     run_user_code([&] { f(callbacks_.object, context_); });
+    if (t_.steps() != step && f != callbacks_.end)
+      throw error("fit: a callback has taken a step or loaded a run; do so before or after `fit`, or in on_end");
   }
 
-  /// Ends the run before the next step. The first reason is kept, but `interrupted` replaces any other: a signal tells
-  /// the caller of `fit` to stop too.
+  /// Ends the run before the next step. The first reason is kept, but a signal, which the caller must know of, wins.
   void end_run(stop_reason reason) {
     if (!is_done_ || reason == stop_reason::interrupted) context_.result.stop_reason = reason;
     is_done_ = true;
   }
-  /// Ends the run on all ranks if a callback or a signal on any rank asks for the end; returns whether one does.
-  /// Collective.
+  /// Ends the run on all ranks if a callback or a signal on any rank asks for it; returns whether one does. Collective.
   bool end_if_requested() {
     constexpr std::int64_t callback = 1 << 20; // above the largest possible number of interrupted ranks
     auto const requests =

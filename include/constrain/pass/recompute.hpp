@@ -66,14 +66,18 @@ private:
                               .extent = segment_length_ < original.extent ? segment_length_ : original.extent,
                               .original = axis_,
                               .factor = 1});
-    bool written_by_update[program::maximum_values]{}; // the value is written after both loops; it keeps the axis
-    for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i)
-      for (auto const& output : in_.nodes[i].outputs) written_by_update[output.value] = true;
+    // A value that is written after both loops, and a gradient that is read there, keep the axis.
+    bool used_after[program::maximum_values]{};
+    for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i) {
+      for (auto const& input : in_.nodes[i].inputs)
+        used_after[input.value] = used_after[input.value] || in_.values[input.value].role == role::gradient;
+      for (auto const& output : in_.nodes[i].outputs) used_after[output.value] = true;
+    }
     for (int v = 0; v < p.values.size(); ++v) {
       auto& info = p.values[v];
       bool const keeps_axis = is_persistent(info.role) || info.role == role::compute_copy ||
                               (info.role == role::gradient && !info.ends_with_update);
-      if (!info.axes.contains(axis_) || keeps_axis || written_by_update[v]) continue;
+      if (!info.axes.contains(axis_) || keeps_axis || used_after[v]) continue;
       axis_list axes;
       for (int axis : info.axes)
         if (!(axis == axis_ ? axes.push_back(segments_) && axes.push_back(iterations_) : axes.push_back(axis)))

@@ -160,7 +160,7 @@ private:
     for (int i = head_ + 1; i <= last_; ++i) {
       auto const& n = p_.nodes[i];
       if (!in_loop_[i]) continue;
-      bool ignores = n.op->label_inputs != 0;
+      bool ignores = n.op->label_inputs != 0 && n.op->accumulating >> 1 == 0; // only output 0 must ignore rows
       for (int k = 0; k < n.inputs.size(); ++k) {
         bool const labelled = (n.op->label_inputs >> k & 1u) != 0;
         if (labelled && n.inputs[k] != labels) return false;

@@ -10,18 +10,20 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 class working_layouts {
 public:
   /// For the program `p` and its sums over ranks, which must outlive this object.
-  constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) {}
+  constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) { find_local_values(); }
 
   /// Whether ranks store the value in shards.
   constexpr bool is_flat(int value) const { return p_.values[value].layout == layout::flat; }
 
-  /// Whether node n works on shards: element by element, with an operand that is stored in shards, and without
-  /// contributing to a sum over ranks.
+  /// Whether node n works on shards: element by element, with an operand that is stored in shards, without an operand
+  /// that differs between ranks, and without contributing to a sum over ranks.
   constexpr bool works_on_shards(node const& n) const {
     if (!n.op->layouts.by_elements()) return false;
     bool has_flat_operand = false;
-    for (int k = 0; k < n.inputs.size(); ++k)
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      if (by_element(n, k) && is_local_[n.inputs[k].value]) return false;
       has_flat_operand = has_flat_operand || (by_element(n, k) && is_flat(n.inputs[k].value));
+    }
     for (int j = 0; j < n.outputs.size(); ++j) {
       if (sums_.contains(n.outputs[j]) && sums_.contributes(n, j)) return false;
       has_flat_operand = has_flat_operand || is_flat(n.outputs[j].value);
@@ -83,8 +85,27 @@ public:
   }
 
 private:
+  /// Sets `is_local_`. A loop-carried value is read before the node that writes it, so one sweep may not be enough.
+  constexpr void find_local_values() {
+    for (int v = 0; v < p_.values.size(); ++v) is_local_[v] = p_.values[v].role == role::input && !p_.values[v].per_run;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto const& n : p_.nodes) {
+        if (n.kind != node_kind::call || n.op->exchanges) continue;
+        bool reads_local = false;
+        for (auto const& input : n.inputs) reads_local = reads_local || is_local_[input.value];
+        if (!reads_local) continue;
+        for (auto const& output : n.outputs) {
+          bool const is_activation = p_.values[output.value].role == role::activation;
+          if (is_activation && !is_local_[output.value]) changed = is_local_[output.value] = true;
+        }
+      }
+    }
+  }
+
   program const& p_;
   partial_sums const& sums_;
+  bool is_local_[program::maximum_values]{}; // inputs and activations that follow from them: they differ between ranks
 };
 
 } // namespace constrain::inline CONSTRAIN_VARIANT::detail
