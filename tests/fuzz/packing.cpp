@@ -80,9 +80,8 @@ void check_rows(numbered_documents const& from, data::packing_options const& opt
     hold(tokens[at] >= 0 && tokens[at] <= all && (token == 0 || !seen[token]));
     seen[token] = true;
     bool const continues = positions[at] > 0;
-    if (token == 0) { // the padding goes to the end of the row, as one document
-      hold(labels[at] == ignored_label && (i % length == length - 1 || (tokens[at + 1] == 0 && positions[at + 1] > 0)));
-      hold(!continues || tokens[at - 1] == 0);
+    if (token == 0) { // the padding goes to the end of the row, each of its tokens as a document
+      hold(labels[at] == ignored_label && !continues && (i % length == length - 1 || tokens[at + 1] == 0));
       continue;
     }
     hold(positions[at] == from.index[token] % length && (!continues || tokens[at - 1] == tokens[at] - 1));
