@@ -7,8 +7,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The best of these instruction sets that this processor supports, named as in `instruction_set`: "avx512_bf16",
-/// "avx512", "avx2_fma", "avx2", "avx", "sse2". On processors other than x86-64, with compilers other than g++ and
-/// clang, and in code compiled for more than AVX512-BF16 (AVX512-FP16, AVX-VNNI), the result is `instruction_set`.
+/// "avx512", "avx2_fma", "avx2", "avx_fma", "avx", "sse2". On processors other than x86-64, with compilers other than
+/// g++ and clang, and in code compiled for more than AVX512-BF16 (AVX512-FP16, AVX-VNNI), the result is
+/// `instruction_set`.
 inline char const* processor_instruction_set() noexcept {
 #if defined(__AVX512BF16__) && (defined(__AVX512FP16__) || defined(__AVXVNNI__)) // clang 14 cannot ask for these
   return instruction_set;
@@ -18,6 +19,7 @@ inline char const* processor_instruction_set() noexcept {
   if (__builtin_cpu_supports("avx512f")) return "avx512";
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2_fma";
   if (__builtin_cpu_supports("avx2")) return "avx2";
+  if (__builtin_cpu_supports("avx") && __builtin_cpu_supports("fma")) return "avx_fma";
   if (__builtin_cpu_supports("avx")) return "avx";
   return "sse2";
 #else
