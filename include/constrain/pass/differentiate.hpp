@@ -66,9 +66,9 @@ private:
   }
   static constexpr int keys = program::maximum_values * 4;
 
-  /// Creates an accumulating buffer for the gradient of each captured value marked in `trained_`, except
-  /// parameters and their copies. A captured value is read in a deeper loop than the loop of its definition, so every
-  /// iteration of the deeper loop contributes to its gradient.
+  /// Creates an accumulating buffer for the gradient of each captured value in `trained_`, except parameters and their
+  /// copies. A captured value is read in a deeper loop than the loop of its definition, so every iteration of the
+  /// deeper loop contributes to its gradient.
   constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;

@@ -36,7 +36,7 @@ private:
     for (auto& extent : local.extents) extent /= ranks_;
     info.parts = out_.program.add_parts(local);
   }
-  /// Divides the parameters that node i reads along the dimension `name` of its op's `layouts`.
+  /// Divides the parameters that node i reads, along the dimension that its op's `layouts` call `name`.
   constexpr void divide_parameters(int i, char name) {
     auto const& n = p_.nodes[i];
     for (int k = 0; k < n.inputs.size(); ++k)

@@ -19,8 +19,8 @@ public:
   }
 
   /// Whether node n needs the full tensor of its input k, but has only one rank's range. A call that reads a weight and
-  /// writes only activations and scratch (exchange buffers, too) counts as a call of a divided layer, which does not
-  /// need the full tensor.
+  /// writes only activations and scratch (or exchange buffers) counts as a call of a divided layer, which does not need
+  /// the full tensor.
   constexpr bool needs_full_tensor(node const& n, int k) const {
     int const value = n.inputs[k].value;
     if (!divided_[value] || (n.op->layouts.inputs.unread >> k & 1u) != 0) return false;

@@ -148,7 +148,7 @@ private:
       if (usage.carrying_loop == -1) usage.carrying_loop = outermost;
       else if (usage.carrying_loop != outermost) usage.carrying_loop = -2;
     } else if (outermost != -1) {
-      usage.needs_all_instances = true; // a view (pass/slice_views.hpp) of an end is used during the loop
+      usage.needs_all_instances = true; // a view (pass/slice_views.hpp) of `initial` or `final` is used in the loop
     } else {
       // A loop starts from one end (initial, or final if the loop is reversed) and leaves its result at the other end.
       // A ring (two instances, used alternately) overwrites the instance that the loop started from. If a node uses

@@ -39,7 +39,7 @@ constexpr int node_before_update(program const& p, nest const& loops, int gradie
   for (int i = last + 1; i < p.nodes.size(); ++i)
     if (refers_to(p, i, parameter) || (recomputes_loops && reverses_reader(p, loops, i, parameter))) last = i;
   while (!loops.contains(level, last)) level = loops.parent[level];
-  // Leave loops over other axes: each of their iterations adds to the gradient.
+  // Go outside of loops over other axes: each of their iterations adds to the gradient.
   for (int loop = level; loop != nest::root; loop = loops.parent[loop]) {
     bool is_separate = false;
     for (int axis : parameter_axes) is_separate = is_separate || p.is_part_of(p.nodes[loop].axis, axis);

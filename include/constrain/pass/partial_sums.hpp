@@ -125,4 +125,4 @@ private:
   int index_[program::maximum_values]{}; // of a gradient or the loss: its index in `sums_`
 };
 
-} // namespace constrain::inline CONSTRAIN_VARIANT::detail
+} // namespace constrain::detail

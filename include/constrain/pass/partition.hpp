@@ -337,7 +337,7 @@ constexpr program partitioning::run() {
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
 /// and a gradient is reduce-scattered after its last contribution in a loop body (stage 1: in the step). Element-wise
 /// updates work on shards. A step all-reduces the loss. Sums are in rank order, except on CUDA with reduce::fast.
-/// Refused: operands that ranks cannot exchange or pair, uses of incomplete sums, over 256 gathers or contributions.
+/// Refused: operands that ranks cannot exchange or pair, uses of partial sums, and over 256 gathers or contributions.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return parallelism.same_data ? p : detail::partitioning(p, parallelism).run();

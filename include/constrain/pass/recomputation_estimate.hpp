@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// without making this program or its memory plan. A choice is a mask with one bit per group of droppable nodes; the
 /// bit of a dropped group is 1. Each group is one node if the program has at most 64 droppable nodes. Otherwise, nodes
 /// that call the same op and have the same cost and bytes are one group. A droppable slice or reshape that becomes a
-/// view of a droppable node's result has no cost and no bytes, and belongs to the group of this node. Other slices
-/// and reshapes that become views of their input are kept, and count as if they had bytes of their own.
+/// view of a droppable node's result has no cost and no bytes, and belongs to the group of this node. Other slices and
+/// reshapes that become views of their input are kept, and count as if they had bytes of their own.
 ///
 /// The estimate accounts for the lifetimes of all values and for ops that overwrite an input. It ignores fusion and
 /// gaps between buffers.
@@ -131,7 +131,7 @@ private:
   struct item {
     int node = 0, group = 0;
     double cost = 0;
-    std::int64_t bytes = 0, total_bytes = 0; // of the results: in one iteration; in all of a micro-batch
+    std::int64_t bytes = 0, total_bytes = 0; // of the results: in one iteration, in a micro-batch
     int forward_end = 0;                     // time when the node and its last reader in the forward pass are over
     backward_reads reads;                    // the reads in the backward pass if no node is dropped
     int first_input = 0, last_input = 0;     // the range of its inputs in `inputs_`

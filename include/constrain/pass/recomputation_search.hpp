@@ -22,9 +22,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// differ from its estimate by about as many bytes as the plan of the most similar earlier candidate did. The next
 /// candidate is the cheapest that is expected to fit. If no candidate is expected to fit, the next candidate is the one
 /// with the smallest expected plan. The search for the next candidate is local, so it may miss a better one. If no plan
-/// fits, and four plans were made or there is no other candidate, the next candidate drops everything, unless this plan
-/// was made. The search also ends after `maximum_plans` plans, if it finds no new candidate, or if the next plan is too
-/// unlikely to fit (`detail::candidate_search::is_hopeless`).
+/// fits, and four plans were made or there is no other candidate, the next candidate drops everything, unless its plan
+/// was already made. The search also ends after `maximum_plans` plans, if it finds no new candidate, or if the next
+/// plan is too unlikely to fit (`detail::candidate_search::is_hopeless`).
 struct recomputation_search {
   static constexpr std::int64_t refused = std::numeric_limits<std::int64_t>::max(); // means: no plan can be made
   static constexpr int maximum_plans = 32;                                          // maximum number of plans made

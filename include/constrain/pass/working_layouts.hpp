@@ -108,4 +108,4 @@ private:
   bool is_local_[program::maximum_values]{}; // inputs and activations that follow from them: they differ between ranks
 };
 
-} // namespace constrain::inline CONSTRAIN_VARIANT::detail
+} // namespace constrain::detail

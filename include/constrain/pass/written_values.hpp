@@ -48,7 +48,7 @@ public:
 private:
   enum class state : unsigned char { unwritten, written, overwritten };
 
-  /// Adds `value` to `sharing_values_`, unless it is there.
+  /// Adds `value` to `sharing_values_`, unless it is already there.
   constexpr void add_sharing(int value) {
     if (!shares_bytes_[value]) sharing_values_.push_back(value);
     shares_bytes_[value] = true;

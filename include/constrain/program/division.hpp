@@ -5,9 +5,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// One call to an op, divided over ranks along the innermost dimension of its input 0: each rank has an equal range of
-/// every part. An op whose options depend on this dimension has a function `divide(options&, division&)`, which changes
-/// the options to one rank's options, and returns whether that is possible.
+/// One call to an op, divided over ranks along the innermost dimension of its input 0: each rank has an equally long
+/// range of every part. An op whose options depend on this dimension has a function `divide(options&, division&)`,
+/// which changes the options to one rank's options, and returns whether that is possible.
 struct division {
   int ranks = 1;       // ranks over which the call is divided
   int dimensions = 0;  // number of dimensions of input 0

@@ -39,7 +39,7 @@ constexpr location locate(program const& p, ref r) {
   if (out.root == r) return out;
   // Collects the views from the value to the root, and applies them in reverse, because only the root is certain to
   // have contiguous rows.
-  fixed_vector<ref, location::maximum_views> views; // the views from the value to its root
+  fixed_vector<ref, location::maximum_views> views;
   while (!(r == out.root)) {
     auto const& info = p.values[r.value];
     if (info.view) views.push_back(r);

@@ -113,7 +113,7 @@ template <class options> constexpr bool are_options() {
 } // namespace detail
 
 /// The options of an op: its member type `options`, or `no_options` if the op has none. `options` is a struct without
-/// base classes and constructors, of at most six fields, each an integer, a bool, an enum, a float, a double or a
+/// base classes or constructors, with at most six fields, each an integer, a bool, an enum, a float, a double or a
 /// `shape` (which counts as four fields). If the op's `infer` takes the options, a call whose options contain a shape
 /// with an extent below 1 is refused.
 template <class op> using options_of = typename detail::options_in<op>::type;

@@ -8,11 +8,11 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a value uses the buffer of another value of the same type. The value is a slice of the other value, has all
-/// elements of the other value in a different shape, or has its first elements in row-major order. Where possible, the
-/// pass `slice_views` turns the result of an op::slice or op::reshape into a view of the input, or the operands of an
-/// op::concatenate, op::stack or op::reshape into views of the result. The pass `pad_rows` turns values into slices of
-/// a value with longer rows. The pass `partition` can make a rank's shard of a gradient a view of the first elements of
-/// the full gradient.
+/// elements of the other value in a different shape, or has the first elements of the other value in row-major order.
+/// Where possible, the pass `slice_views` turns the result of an op::slice or op::reshape into a view of the input, or
+/// the operands of an op::concatenate, op::stack or op::reshape into views of the result. The pass `pad_rows` turns
+/// values into slices of a value with longer rows. The pass `partition` can make a rank's shard of a gradient a view of
+/// the first elements of the full gradient.
 struct view {
   ref of;                            // the viewed value; empty: this value is not a view
   int dimension = 0;                 // the sliced dimension

@@ -7,7 +7,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 // Some loops over all nodes in this file read arrays directly, because each call of `operator[]`, `begin` or `calls`,
-// and each new reference to a node, would cost g++ 12 time.
+// and each new reference to a node, would cost compile time with g++ 12.
 
 /// Whether node i is a call to `op`.
 constexpr bool is_call(program const& p, int i, op_info const& op) {
