@@ -186,7 +186,7 @@ struct attention {
     return is_possible;
   }
   static constexpr void gradient(backward& b) {
-    // Scores of keys in the padding and in other documents have probability 0 and therefore gradient 0, so the gradient
+    // Keys in the padding and in other documents have probability 0, so their scores have gradient 0, and the gradient
     // needs neither lengths nor positions.
     b.emit<attention_gradient>({b.gradient(), b.input(0), b.input(1), b.input(2), b.output(1)}, {0, 1, 2, -1},
                                b.options<attention>());
@@ -254,8 +254,8 @@ constexpr attention_inputs split_qkv(value qkv, attention_options const& options
 /// query heads, head h of q uses head h / (heads / key_value_heads) of k and v, as in PyTorch's
 /// scaled_dot_product_attention with enable_gqa=True. The policy `attention::...` chooses the algorithm. Refused: token
 /// ids, a q that does not have three dimensions, a number of heads that is below 1 or does not divide the width of q, a
-/// number of key_value_heads that is below 0 or does not divide the heads, a k or v whose type or shape does not fit q
-/// and the heads, a window below 0, and `.documents` without a mask.
+/// number of key-value heads that is below 0 or does not divide the number of heads, a k or v whose type or shape does
+/// not fit q and the numbers of heads, a window below 0, and `.documents` without a mask.
 constexpr value self_attention(value q, value k, value v, attention_options options, int line = __builtin_LINE()) {
   return emit<op::attention>({q, k, v}, options, line);
 }

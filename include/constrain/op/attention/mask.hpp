@@ -33,7 +33,7 @@ template <class index> struct attention_masks {
         reach(o.window == 0 || o.window > tokens_of_sequence ? tokens : static_cast<index>(o.window - 1)),
         lookahead(o.causal ? 0 : reach), has_documents(o.documents && operand != nullptr), values(operand) {}
 
-  /// The mask of sequence `sequence`. It refers to this object, which must outlive it. `documents`: as in
+  /// The mask of sequence `sequence`. It refers to this object, which must outlive the mask. `documents`: as in
   /// `attention_mask`.
   template <bool documents = true> CT_HOST_DEVICE attention_mask<index, documents> for_sequence(index sequence) const {
     return {*this, sequence};
@@ -51,7 +51,7 @@ template <class index, bool documents> class attention_mask {
 public:
   attention_masks<index> const& masks; // a reference, so that a kernel does not hold the masks in registers
   index const sequence;
-  index const length; // tokens that are not padding: no query attends to keys at or beyond it
+  index const length; // tokens that are not padding: no query attends to keys at or beyond `length`
 
   CT_HOST_DEVICE attention_mask(attention_masks<index> const& sequence_masks, index sequence_index)
       : masks(sequence_masks), sequence(sequence_index),

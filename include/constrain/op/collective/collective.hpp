@@ -91,8 +91,8 @@ struct gather_ranks {
 };
 
 /// all_reduce for a tensor of a few elements, also in place and over the ranks of `step_parameters::data`: every rank
-/// gathers the tensors of all ranks and, on every device, adds them in rank order. Output 1 is scratch for the gathered
-/// tensors.
+/// gathers the tensors of all ranks and adds them in rank order (on CUDA devices, also without reduce::ordered). Output
+/// 1 is scratch for the gathered tensors.
 struct all_reduce_small {
   static constexpr char const* name = "all_reduce_small";
   static constexpr unsigned workspace = 0b10;

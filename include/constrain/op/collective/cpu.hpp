@@ -72,7 +72,7 @@ template <> struct kernel<op::reduce_scatter, cpu> {
         ranges.length[rank] = std::clamp<std::int64_t>(map.length(shard_index) - first, 0, slice) *
                               static_cast<std::int64_t>(sizeof(stored));
       }
-      // The base moves with the slice, so the offsets stay those of the shards.
+      // The base address includes `first`, so the offsets are the offsets of the shards in every slice.
       data_group.all_to_all(reinterpret_cast<std::byte const*>(gradient.data + first), ranges.offset, ranges.length,
                             reinterpret_cast<std::byte*>(buffer.data),
                             slice * static_cast<std::int64_t>(sizeof(stored)));

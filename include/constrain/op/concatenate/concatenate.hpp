@@ -20,8 +20,8 @@ struct concatenate {
   static constexpr unsigned strided_inputs = (1u << node::maximum_inputs) - 1;
   static constexpr unsigned strided_outputs = 0b1;
 
-  /// Refused: a dimension that the first value does not have. `expected`: its number of dimensions. `got`: the
-  /// dimension.
+  /// Refused: a dimension that the first value does not have. `expected`: the number of dimensions of this value.
+  /// `got`: the dimension.
   template <diagnosis d> struct no_such_dimension {
     static_assert(d.ok(), "ct::concatenate: the first value has `expected` dimensions, but the values are joined "
                           "along dimension `got`; choose a dimension that all values have, counted from 0, the "

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The copy of one input into the result, with the members of `slice_copy`.
+/// The copy of one input into the result, for `copy_mapped`.
 struct concatenate_copy {
   slice_map input;         // the input as a slice of the result
   std::int64_t features;   // elements of a row of the result

@@ -162,7 +162,7 @@ static __global__ void __launch_bounds__(cuda_threads)
   if (threadIdx.x == 0) loss[0] = add ? loss[0] + sum : sum;
 }
 
-/// Calls f(rows) with the rows of logits for a kernel, a `loss_rows`. `packs`: whether the kernel's other arrays allow
+/// Calls f(rows), where `rows` is the `loss_rows` of a kernel. `packs`: whether the kernel's other arrays allow
 /// accesses of several elements. `rows` has one logit per access in fp64, and if these arrays or the logits do not
 /// allow packs.
 template <class stored, class function>
@@ -177,7 +177,7 @@ void with_loss_rows(tensor<stored const> logits, tensor<std::int32_t const> labe
   if (packs && takes_packs<pack_of<stored>>(stride, logits.data)) call_with(std::integral_constant<int, pack>{});
   else call_with(std::integral_constant<int, 1>{});
 }
-/// Calls f(rows) with the rows of logits for a kernel that writes dlogits.
+/// Like `with_loss_rows`, for a kernel that also writes dlogits.
 template <class stored, class function>
 void with_gradient_rows(tensor<stored const> logits, tensor<std::int32_t const> labels,
                         cross_entropy_options const& options, tensor<stored> dlogits, function const& f) {

@@ -5,7 +5,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The gradient of a row is computed while its logits are in the cache.
+/// Computes the gradient of each row while the row's logits are in the cache.
 template <> struct kernel<op::cross_entropy_and_gradient, cpu> {
   template <class stored>
   static void run(call_of<op::cross_entropy_and_gradient> const& c, tensor<stored const> logits,

@@ -12,7 +12,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The range of classes whose logits a rank holds (class_range_options).
 struct class_range {
   std::int64_t first = 0; // first class of the range
-  std::int64_t count = 0; // number of classes in the range; columns of the logits beyond `count` are unused
+  std::int64_t count = 0; // number of classes in the range; columns of the logits from `count` on are unused
 
   /// The range of `rank`. `columns`: columns of the rank's logits. `classes`: number of classes of all ranks together.
   class_range(int rank, std::int64_t columns, std::int64_t classes)

@@ -50,9 +50,9 @@ struct dropout {
 } // namespace op
 
 /// Dropout on x [sequences, ...]; the probability is the setting "dropout", in [0, 1), whose initial value is the run
-/// option `.dropout` (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate` the result is
-/// x. If the first dimension is not the sequences of the micro-batch, rows of different micro-batches and ranks may get
-/// the same mask. Refused: token ids.
+/// option `.dropout` (0 by default). Only `step` applies dropout: in `evaluate`, `predict` and `generate`, the result
+/// is x. If the first dimension is not the sequences of the micro-batch, rows of different micro-batches and ranks may
+/// get the same mask. Refused: token ids.
 constexpr value dropout(value x, int line = __builtin_LINE()) {
   return emit<op::dropout>({x, detail::setting_of(x, detail::dropout_setting)}, {}, line);
 }

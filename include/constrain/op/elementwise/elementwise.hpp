@@ -85,8 +85,9 @@ template <class functor> struct elementwise {
 ///     template <class real> CT_HOST_DEVICE static real gradient(real x, real y, real dy);
 ///   };
 ///
-/// If `gradient` does not use x, the member `static constexpr bool derivative_uses_input = false` avoids keeping x for
-/// the backward pass: `gradient` gets 0 as x. `derivative_uses_output` does the same for y. Refused: token ids.
+/// If `gradient` does not use x, declare `static constexpr bool derivative_uses_input = false` in `functor`: then x is
+/// not kept for the backward pass, and `gradient` gets 0 instead of x. `derivative_uses_output` does the same for y.
+/// Refused: token ids.
 template <class functor> constexpr value elementwise(value x, int line = __builtin_LINE()) {
   return emit<op::elementwise<functor>>({x}, {}, line);
 }

@@ -5,8 +5,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// Functions of users are called in the kernels below. Without CT_HOST_DEVICE, nvcc would only warn, and a kernel would
-// contain no call.
+// The kernels below call user functions. By default, nvcc only warns about a call to a function without CT_HOST_DEVICE
+// and compiles a kernel without the call. These pragmas make the warnings errors.
 #if defined(__CUDACC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_error 20011, 20013, 20014, 20015

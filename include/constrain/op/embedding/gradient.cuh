@@ -102,7 +102,7 @@ template <int n, int packs> inline constexpr int embedding_columns = 32 * n* pac
 /// Adds the rows of dy for one token in a round to the token's row of dtable. All lanes of one warp must take part; a
 /// lane adds the columns of a `held_row`. `match`: index of the token's first match. `count`: the number of matches.
 /// `dy`: the block's columns of the round's first row. `width`: elements of a row. `to`: the block's columns of the row
-/// of dtable. `columns`: how many there are, a multiple of n, at most embedding_columns<n, packs>.
+/// of dtable. `columns`: the number of the block's columns, a multiple of n, at most embedding_columns<n, packs>.
 template <int n, int packs, class stored, class accumulate>
 __device__ void add_rows_of_token(embedding_matches const& matches, int match, int count, stored const* dy,
                                   std::int64_t width, accumulate* to, int columns) {

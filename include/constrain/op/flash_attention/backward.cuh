@@ -330,7 +330,7 @@ private:
   flash_query_sums<of_keys, accumulate, warp_rows, part_rows> queries_;
   strip<accumulate, warp_rows, part_rows> p_, ds_;       // of the part: scores, then probabilities; their gradients
   strip<accumulate, warp_rows, width> dqk_;              // dk, or dq
-  strip<accumulate, warp_rows, of_keys ? width : 8> dv_; // dv
+  strip<accumulate, warp_rows, of_keys ? width : 8> dv_; // dv, if `of_keys`
 };
 
 } // namespace detail

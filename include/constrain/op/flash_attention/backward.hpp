@@ -99,8 +99,8 @@ public:
 private:
   std::int64_t query_count() const { return std::min(queries, mask_.masks.tokens - query_); }
   std::int64_t key_count() const { return std::min(keys, mask_.length - key_); }
-  // The keys of the current tile of keys, as a range in this tile, to which at least one of `count` queries attends.
-  // `i`: the first of these queries, as an index in the current tile of queries.
+  // The range of keys in the current tile of keys to which at least one of `count` queries attends. `i`: the index of
+  // the first of these queries in the current tile of queries.
   depth_range attended_keys(std::int64_t i, std::int64_t count) const {
     return tile::attended_keys(mask_, query_ + i, count, key_, key_count());
   }

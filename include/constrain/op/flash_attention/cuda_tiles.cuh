@@ -78,7 +78,7 @@ template <class T> struct flash_operand {
     auto* const first = data + (static_cast<std::int64_t>(sequence) * c.tokens + token) * stride;
     return {first + head * c.head_width + column, stride, end - token, c.head_width - column, c.aligned};
   }
-  /// All tokens, up to `end`, of one head.
+  /// The tokens [0, end) of one head of one sequence.
   template <class accumulate>
   __device__ matrix_view<T> head_view(flash_call<accumulate> const& c, int sequence, int head, int end) const {
     return view(c, sequence, head, 0, 0, end);
