@@ -65,7 +65,7 @@ inline double& element_to_write(call_with_options<op::squared_norm_options> cons
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t capacity = 2048; // of `sums`, which is on the stack, since kernels must not allocate
+    constexpr std::int64_t capacity = 2048; // size of `sums`, a local array, since kernels must not allocate
     double sums[capacity];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all_chunks = gradient.count / elements * chunks;

@@ -22,7 +22,7 @@ template <class stored, class accumulate> struct layer_norm_arrays {
 };
 /// The addend of layer_norm_kernel: none (`no_addend`), b (`plain_addend`), or b after dropout (`dropout_argument`). A
 /// `dropout_argument` has the members of `plain_addend`, except that `apply` is a member of the object that its
-/// `thread_state` returns. The kernel normalizes a plus the addend.
+/// `thread_state` returns.
 struct no_addend {};
 struct plain_addend {
   /// The object that one thread applies to its elements of b.
@@ -157,8 +157,8 @@ static __global__ void __launch_bounds__(cuda_threads)
 
 // dx = layer_norm_gradient(dy, x, weight, mean, rstd), plus dresidual if `adds`, and partial sums of dweight and dbias.
 // A block handles a part of the rows, in groups, in three passes: sums of each row, sums of each column, and dx, which
-// may overwrite dy or dresidual. The later passes usually find the rows in a cache. n: elements per access; the second
-// pass accesses at most two. If the arrays take packs, rows of up to 1024 elements have another kernel, except in fp64
+// may overwrite dy or dresidual. The later passes usually find the rows in a cache. n: elements per access, at most two
+// in the second pass. If the arrays take packs, rows of up to 1024 elements, except in fp64, use another kernel
 // (held_gradient.cuh).
 template <int n, bool adds, class stored, class accumulate>
 static __global__ void __launch_bounds__(cuda_threads, 2)
@@ -240,8 +240,8 @@ void run_layer_norm(call const& c, layer_norm_arrays<stored, accumulate> const& 
 
 /// Launches the kernel of layer_norm_gradient with `arrays`; this function sets `arrays.dweight` and `arrays.dbias`. If
 /// the operand dweight is [parts, width], the kernel overwrites it and dbias, one part per block; otherwise it writes
-/// the parts to the scratch memory, and a second kernel stores their sums in dweight and dbias, or adds the sums there
-/// if `c` says so.
+/// the parts to the scratch memory, and a second kernel stores their sums in dweight and dbias. `c` decides whether the
+/// second kernel overwrites dweight (output 1) and dbias (output 2) or adds to them.
 template <bool adds, class stored, class accumulate>
 void run_layer_norm_gradient(call const& c, layer_norm_gradient_arrays<stored, accumulate> arrays, tensor<stored> dx,
                              tensor<accumulate> dweight, tensor<accumulate> dbias) {

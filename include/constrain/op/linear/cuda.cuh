@@ -9,8 +9,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 // y += bias, for layers whose GEMM cannot add the bias: y [rows, width], bias [width]. `stride`: elements from one row
-// of y to the next. n: elements per access. Blocks with the same blockIdx.x handle 32 n columns; their warps take the
-// rows in turn.
+// of y to the next. n: elements per access. Blocks with the same blockIdx.x handle the same 32 n columns; their warps
+// take the rows in turn.
 template <int n, class stored, class bias_type>
 static __global__ void __launch_bounds__(cuda_threads)
     add_bias_kernel(stored* y, std::int64_t stride, bias_type const* bias, std::int64_t rows, std::int64_t width) {

@@ -27,7 +27,7 @@ struct multiply {
     auto const factor = [&](int i) {
       auto const x = b.input(i);
       if (x.type() == dy.type()) return x;
-      // Not `emit`, whose check of loops is only for models.
+      // Not `emit`, which refuses inputs from loops that do not enclose the call: this rule is only for models.
       return value{x.owner(), x.owner().template call<cast>({x.where()}, {}, {.to = dy.type()}, b.line()).outputs[0]};
     };
     b.emit<multiply>({dy, factor(1)}, {0});

@@ -54,7 +54,7 @@ struct muon_gemms {
 
 } // namespace detail
 
-// Computes the new momentum, x before its division by its norm, and the sum of the squares of each part of x; n
+// Computes the new momentum, x before the division by its norm, and the sum of the squares of each part of x; n
 // elements per access, here and below. One block per part.
 template <int n, class optimizer, class real>
 static __global__ void __launch_bounds__(cuda_threads)

@@ -22,9 +22,9 @@ CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t rando
   return y;
 }
 
-/// Loop body of the kernel: rounds those elements of x [count] into y [count] that share draw number first / 8 + i of
-/// random bits. A draw covers eight consecutive indices in the full tensor, or in the concatenation of the ranks'
-/// ranges (see op::round_stochastically); indices outside of x are skipped.
+/// Loop body of the kernel: rounds the elements of x [count] that share draw number first / 8 + i of random bits, and
+/// stores them in y [count]. A draw covers eight consecutive indices in the full tensor, or in the concatenation of the
+/// ranks' ranges (see op::round_stochastically); indices outside of x are skipped.
 struct round_stochastically_elements {
   float const* x;
   double const* norm_and_scale; // [norm, scale]; if scale is 0, y keeps its value

@@ -39,8 +39,8 @@ public:
     friend dynamic_map;
     static constexpr int zones = 8; // the decades, and the value 1
 
-    /// |x|, at most 1, and 0 for NaN. Works on bits, since -ffast-math lets compilers assume that x is finite. (Bits of
-    /// floats of at least 0 are in the order of the floats.)
+    /// |x|, at most 1, and 0 for NaN. Works on bits, since -ffast-math lets compilers assume that x is finite. (As
+    /// integers, the bits of nonnegative floats have the same order as the floats.)
     CT_HOST_DEVICE static float clamped_magnitude(float x) {
       constexpr std::int32_t infinity = 0x7f800000, one = 0x3f800000;
       auto const bits = static_cast<std::int32_t>(__builtin_bit_cast(std::uint32_t, x) & 0x7fffffffu);

@@ -12,7 +12,7 @@ template <class stored, class accumulate> struct rms_norm_gradient_arrays {
   stored const *dy, *x;
   accumulate const *weight, *rstd;
   stored* dx;
-  accumulate* dweight; // [parts, width]: the sums over the rows of each block
+  accumulate* dweight; // [blocks, width]: the sums over the rows of each block
 };
 
 /// Adds the contributions of the first `count` rows of dy and x to a block's partial sums of dweight, `sums` [width];

@@ -9,7 +9,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 /// `round_operands` inserts this op to emulate precision::tf32 on the CPU.
 struct round_to_tf32 {
   static constexpr char const* name = "round_to_tf32";
-  static constexpr char const* layouts = "... -> ..."; // in a row loop, it must not wait for the shards of other ranks
+  static constexpr char const* layouts = "... -> ..."; // not "* -> *": a row loop cannot gather rounded shards
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };

@@ -50,8 +50,8 @@ template <int n, class stored> struct add_slice_packs {
 
 } // namespace detail
 
-/// Like `copy_mapped` of op/slice/kernel.hpp. Accesses have 16 bytes if `places.run_length()` is a multiple of such
-/// packs and both tensors begin at multiples of 16 bytes; otherwise, each access is to one element.
+/// Like `copy_mapped` of op/slice/kernel.hpp. Each access is to 16 bytes if both tensors begin at multiples of 16 bytes
+/// and `places.run_length()` is a multiple of the elements in 16 bytes; otherwise, each access is to one element.
 template <class architecture, class map, class stored>
 void copy_mapped(cuda<architecture> device, call const& c, map const& places, std::int64_t count, stored* y,
                  stored const* x) {

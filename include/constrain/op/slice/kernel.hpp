@@ -19,7 +19,7 @@ struct slice_map {
 
   /// `slice_shape`: shape of the slice. `dimension`: index of the sliced dimension. `extent_of_full`: extent of the
   /// full tensor in this dimension. `slice_begin`: index of the slice's first element in this dimension. `rows`: the
-  /// full tensor or the slice, whichever may be strided; a contiguous tensor may also stand for the other one.
+  /// full tensor or the slice, whichever is strided; if both are contiguous, either of them.
   template <class T>
   slice_map(shape const& slice_shape, int dimension, std::int64_t extent_of_full, std::int64_t slice_begin,
             tensor<T> const& rows)
@@ -98,7 +98,7 @@ template <class stored> struct copy_padded_elements {
 };
 
 /// Writes dx, the full tensor: dx[i] = the element of dy, the slice, whose index in dx is i, or 0 if the slice does not
-/// have it, for i in [0, count). `map` was made with dy, or with a contiguous tensor, as its `rows`.
+/// have it, for i in [0, count). `map` must be made with dy as its `rows` or, if dy is contiguous, with dy or dx.
 template <class device, class stored>
 void copy_padded(device, call const& c, slice_map const& map, std::int64_t count, stored* dx, stored const* dy) {
   for_elements(device{}, c, count, copy_padded_elements<stored>{dy, dx, map});
