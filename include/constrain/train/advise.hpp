@@ -23,7 +23,7 @@ struct advice {
   std::vector<std::string> names;       // for each strategy: the names of its policies
   int index = -1;                       // index of the fastest strategy that fits; -1: none fits
   bytes missing;                        // excess of the smallest plan over the memory; 0 if a strategy fits
-  std::string text;                     // the table, and the choice or, if none fits, the bytes missing and advice
+  std::string text;                     // the table, and the choice or, if none fits, the missing bytes and advice
 };
 
 namespace detail {
@@ -86,12 +86,12 @@ template <class task> constexpr bytes largest_parameter_and_gradient() {
 
 } // namespace detail
 
-/// Compares combinations of a precision (fp32, bf16, pure_bf16), a variant of AdamW, recomputation and fusion on one
-/// device. Finds the combinations whose trainer fits into `memory` bytes, the memory of the device, and the fastest of
-/// these by the cost model. If none fits, the text states how many bytes are missing and what to do. Throws `error` if
-/// `memory` is below 1 byte. The plans are made at compile time; no kernel is compiled. Compile-time error if the
-/// task's program is refused with one of the combinations, or if one needs a rate that is unknown (0) or out of range
-/// (device/rates.hpp).
+/// Compares strategies on one device: combinations of a precision (fp32, bf16, pure_bf16), a variant of AdamW,
+/// recomputation and fusion. Finds the strategies whose trainers fit into `memory` bytes, the memory of the device, and
+/// the fastest of these by the cost model. If none fits, the text states how many bytes are missing and what to do.
+/// Throws `error` if `memory` is below 1 byte. The plans are made at compile time; no kernel is compiled. Compile-time
+/// error if the task's program is refused with one of the strategies, or if a strategy needs a rate that is unknown (0)
+/// or out of range (device/rates.hpp).
 ///
 ///     std::puts(ct::advise<task>(ct::device::cpu{}, ct::gibibytes(16)).text.c_str());
 template <class task, class device> advice advise(device, bytes memory) {

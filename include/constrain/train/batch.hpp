@@ -14,12 +14,12 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Tells whether the arrays of a batch still hold the batch's data. When a `batch_range` advances or is destroyed, the
-/// tickets of its batches so far become invalid. A default-constructed ticket, for the caller's own arrays, is always
-/// valid.
+/// tickets of all batches that it has made so far become invalid. A default-constructed ticket, for the caller's own
+/// arrays, is always valid.
 class batch_ticket {
 public:
   batch_ticket() = default;
-  /// False once the `batch_range` of the batch has advanced or was destroyed.
+  /// False once the `batch_range` of the batch has advanced or been destroyed.
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:

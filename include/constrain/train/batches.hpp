@@ -12,22 +12,22 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each step uses the next
-/// ranks x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). If the last samples
-/// of an epoch do not fill a batch: with `tail::carry`, samples of the next epoch fill it; with `tail::pad`, padding
-/// fills it; with `tail::drop`, these last samples are skipped.
+/// Fills consecutive batches with the samples of a data set, in each epoch's random order. Each batch takes the next
+/// `ranks` x `sequences` samples, of which rank r gets samples [r x sequences, (r + 1) x sequences). If the last
+/// samples of an epoch do not fill a batch: with `tail::carry`, samples of the next epoch fill it; with `tail::pad`,
+/// padding fills it; with `tail::drop`, these last samples are skipped.
 class batch_source {
 public:
   /// `seed`: of the random order. `start`: position of the first batch. `sequences`: sequences in one step on one rank.
   /// `tail`: see data/tail.hpp. `rank`: this rank's index, in [0, `ranks`), among the ranks that train on different
   /// data. `trainer::step` with a parallel policy needs the same `start`, `tail` and `ranks` on all ranks. Throws
-  /// `error` if an argument is out of range, if the data set has no valid label, if no epoch has a sample at `start`,
-  /// if `tail::drop` would drop every sample, or, with `tail::pad`, if `samples.pads()` is false. `caller`: what these
+  /// `error` if an argument is out of range, if the data set has no valid label, if there is no sample at `start`, if
+  /// `tail::drop` would drop every sample, or, with `tail::pad`, if `samples.pads()` is false. `caller`: what these
   /// errors begin with.
   batch_source(sample_set samples, std::uint64_t seed, data::position start, std::int64_t sequences, data::tail tail,
                int rank, int ranks, char const* caller = "batches");
-  /// Like the constructor above, for a corpus whose labels can be ignored. `tokens`: tokens in a sequence. Also throws
-  /// `error` if the corpus has no sample.
+  /// Like the constructor above, for a corpus and a task whose labels can be ignored. `tokens`: tokens in a sequence.
+  /// Also throws `error` if the corpus has no sample.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position start, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 
@@ -43,7 +43,7 @@ public:
 private:
   /// Sets the position of the batch's first sample (`position_`), the number of samples in the batch without padding
   /// (`batch_size_`) and the position after the batch's last sample (`next_`). Returns whether any rank has a valid
-  /// label. Calls `has_label`, which returns whether a sample has a valid label, up to the first sample that has one.
+  /// label. `has_label(sample)`: whether a sample has a valid label; called up to the first sample that has one.
   bool begin_batch(function_ref<bool(std::int64_t)> has_label);
 
   sample_set samples_;

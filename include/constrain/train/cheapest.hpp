@@ -18,7 +18,7 @@ template <class task, class... list> class trainer;
 /// A compile-time estimate of a strategy (a set of policies). No kernel is compiled. The estimate leaves out the
 /// transfers between ranks and the time that launch::graph saves.
 struct strategy_estimate {
-  bytes peak;                   // the trainer's peak, over all entries
+  bytes peak;                   // the trainer's peak memory, over all entries
   double seconds = 0;           // estimate for a step (`estimated_seconds` with `rates_of` the device)
   double tokens_per_second = 0; // estimate for one rank: ranks of a tensor group share the tokens of their batches
   bool fits = false;            // whether the peak is within the limits of the caller and of checkpoint::budget
@@ -35,8 +35,8 @@ template <class tag, bool is_rated> constexpr int with_rates_of(int index) {
   return index;
 }
 
-/// The smaller of `limit` and the limit of checkpoint::budget; `limit` if `set` does not have this policy. A limit
-/// below 0 counts as 0.
+/// The smaller of `limit` and the limit of checkpoint::budget; `limit` if `set` does not have this policy. A negative
+/// `limit` counts as 0.
 template <class set> constexpr bytes limit_with_budget(bytes limit) {
   if (limit < bytes(0)) return {};
   constexpr auto const& checkpointing = set::checkpointing::value;
@@ -53,15 +53,15 @@ template <class task, class set> struct estimated {
   }();
   static constexpr device_rates rates = rates_of<typename set::target>;
   static constexpr bool tf32 = set::precision::value.tf32, is_rated = has_rates(step::final, rates, tf32);
-  // 1 if the program is refused, or a rate is missing or out of range; `sound` or `with_rates_of` reports the error.
+  // 1 if the program is refused, or if a rate is missing or out of range; `sound` or `with_rates_of` reports the error.
   static constexpr double seconds = step::failure.ok() && is_rated ? estimated_seconds(step::final, rates, tf32) : 1;
   // The number of ranks that train on the same batches. (A number below 1 is refused elsewhere.)
   static constexpr int sharing_ranks = std::max(set::parallelism::value.tensor, 1);
-  // Tokens in a step of one rank, divided by the ranks that share them.
+  // Tokens in a step of one rank, divided by the number of ranks that share them.
   static constexpr double tokens =
       static_cast<double>(set::accumulation::value.micro_batches * task::sequences * task::tokens) / sharing_ranks;
 
-  /// The estimate, whose `fits` is for `limit` bytes.
+  /// The estimate, with `fits` for a limit of `limit` bytes.
   static constexpr strategy_estimate within(bytes limit) {
     return {peak, seconds, tokens / seconds, peak <= limit_with_budget<set>(limit)};
   }
@@ -77,7 +77,7 @@ template <class task, class... list> struct trainer_of_set<task, policies<list..
   using type = trainer<task, list...>;
 };
 
-/// The index of the fastest of `size` strategies that fits; -1: none.
+/// The index of the fastest strategy that fits, out of `size` strategies; -1: none fits.
 constexpr int fastest(strategy_estimate const* table, int size) {
   int best = -1;
   for (int k = 0; k < size; ++k)
@@ -161,9 +161,9 @@ template <bytes limit, class task, class... sets> struct checked_estimates {
 /// a compile-time error states by how many bytes the nearest strategy exceeds its limit. It is also a compile-time
 /// error if a strategy needs a device rate (device/rates.hpp) that is unknown or out of range.
 ///
-/// The fastest strategy is the one with the most tokens per second for each rank, where tensor ranks share their tokens
-/// (`strategy_estimate::tokens_per_second`). The estimate leaves out the transfers between ranks, so strategies for
-/// several processes are slower than estimated, and the time that launch::graph saves.
+/// The fastest strategy is the one with the most tokens per second for each rank, where the ranks of a tensor group
+/// share their tokens (`strategy_estimate::tokens_per_second`). The estimate leaves out the time that launch::graph
+/// saves, and the transfers between ranks, so strategies for several processes are slower than estimated.
 ///
 ///     using choice = ct::cheapest<ct::gibibytes(4), task, ct::policies<>, ct::policies<ct::checkpoint::every<1>>,
 ///                                 ct::policies<ct::precision::bf16>>;

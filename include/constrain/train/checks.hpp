@@ -37,9 +37,9 @@ template <class hyper> void check_scheduled(hyper const& h, schedule::any const&
   if (!s.fields().empty()) check(h, std::numeric_limits<std::int64_t>::max());
 }
 
-/// Throws `error` if a prepared hyperparameter of the first step (a field of the result of `prepare`) that
-/// `for_each_hyperparameter` visits is not finite, in the optimizer or in one that it wraps. `name`: the optimizer's
-/// name in the error.
+/// Throws `error` if the optimizer, or an optimizer that it wraps, has a hyperparameter that is not finite after
+/// `prepare` for the first step. Checks the fields that `for_each_hyperparameter` visits. `name`: the optimizer's name
+/// in the error.
 template <class optimizer, class real>
 void check_prepared(op::step_hyperparameters<optimizer, real> const& step, std::string const& name) {
   detail::for_each_hyperparameter(step.decaying, [&]<class number>(std::string const&, number value) {

@@ -65,7 +65,7 @@ public:
       runner_ = std::make_unique<runner_type>(entries::memory.peak, entries::scratch, device_, o.cuda_stream);
       runner_->context().use_tf32(policy_set::precision::value.tf32);
     }
-    // After the arena, whose error, unlike bad_alloc, names the size.
+    // Allocated after the arena, because the error of the arena, unlike bad_alloc, names the size.
     valid_labels_ = std::make_unique<std::int64_t[]>(micro_batches);
     if (o.measure_memory) arena().fill_pattern(bytes(entries::buffers_end));
   }

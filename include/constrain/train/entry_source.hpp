@@ -97,8 +97,8 @@ template <class passes, class target> constexpr std::int64_t bytes_of_step() {
 
 /// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel of the program without recomputation has
 /// `needs_of`, the candidate's program needs no scratch memory, and is neither verified nor lowered, which would take
-/// g++ a quarter of the time for a candidate: the trainer verifies and lowers the program of the choice. So the search
-/// does not pass over a candidate that `verify` refuses.
+/// g++ a quarter of the time for a candidate: the trainer verifies and lowers the chosen program. So the search does
+/// not pass over a candidate that `verify` refuses.
 template <class passes, class without_recomputation, class target> constexpr std::int64_t bytes_of_candidate() {
   using kept = planned<without_recomputation, void, target>;
   if constexpr (std::is_same_v<passes, without_recomputation>) return bytes_of_step<passes, target>();

@@ -62,8 +62,8 @@ public:
   /// The loss, accuracy and metrics over the caller's arrays. Inputs: [n, sequences, tokens] for any n >= 1, or a list
   /// of arrays; here, `sequences` is `.evaluation_sequences` of the micro-batch, if this field is set. Labels: for
   /// causal_lm the shape of the inputs, for classification of sequences [n, sequences], or a list of arrays.
-  /// `label_kind`: labels::shift if the labels are the inputs themselves, which are then shifted by one token. Throws
-  /// `error` as `trainer::batch` does, and if no label is valid.
+  /// `label_kind`: labels::shift if `labels` are the inputs themselves; the labels are then shifted by one token.
+  /// Throws `error` as `trainer::batch` does, and if no label is valid.
   evaluation evaluate(array_list const& inputs, array_list const& labels,
                       constrain::labels label_kind = constrain::labels::shifted) {
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
@@ -104,10 +104,10 @@ public:
   /// Returns the prompt, followed by `count` sampled tokens. Each token costs a full forward pass over the last
   /// `task::tokens` tokens (no key-value cache). If there are fewer tokens, token 0 fills the positions after them, so
   /// the model must be causal; only the library's attention is checked. Throws `error` for an empty prompt, a negative
-  /// `count`, tokens or options out of range, or logits that `sampler` refuses. If there are more classes than tokens,
-  /// also throws `error` if a sampled class that is not a token would be the input of the next forward pass.
-  /// Compile-time error unless tokens are the model's only input, there are logits for each token, and every attention
-  /// of the library is causal, has lengths or has a window of 1 token.
+  /// `count`, tokens or options out of range, or logits that `sampler` refuses. If there are more classes than tokens
+  /// in the vocabulary, also throws `error` if a sampled class that is not a token would be the input of the next
+  /// forward pass. Compile-time error unless tokens are the model's only input, there are logits for each token, and
+  /// each use of the library's attention is causal, has lengths or has a window of 1 token.
   [[gnu::cold]] std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt, std::int64_t count,
                                                    generate_options const& options = {}) {
     constexpr bool causal = !detail::attends_to_later_tokens(entries::generate_program::without_dead_code);

@@ -100,7 +100,7 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
 }
 
 /// Throws `error` unless masked examples have one integer label per token, equal to the token or `ignored_label`,
-/// labels can be ignored, and the vocabulary of `masking` is at most the model's.
+/// labels can be ignored, and the vocabulary of `masking` is no larger than the model's.
 [[gnu::cold]] CONSTRAIN_INLINE void check_masks(char const* caller, data::masking const& masking,
                                                 example_array const& tokens, example_array const& labels) {
   if (!tokens.is_integers() || !labels.is_integers() || tokens.elements != labels.elements)

@@ -17,9 +17,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 void initialize(tensor_info const& info, int index, std::uint64_t seed, arena& memory, int rank = 0);
 
 /// Resets the states of a parameter that have `state_info::resets_with_parameter`, because they depend on the value
-/// that an update left: an average becomes a copy of the parameter, and a rounding error (the state "compensation")
-/// becomes 0. Call this function after the host has written the parameter. `parameter`: the parameter's index. `rank`:
-/// as in `initialize`.
+/// that the last update wrote: an average becomes a copy of the parameter, and a rounding error (the state
+/// "compensation") becomes 0. Call this function after the host has written the parameter. `parameter`: the parameter's
+/// index. `rank`: as in `initialize`.
 void reset_states_with_parameter(parameter_list const& list, int parameter, arena& memory, int rank);
 
 /// Writes the initial values of all parameters, optimizer states and settings. Averages become copies of their

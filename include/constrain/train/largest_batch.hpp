@@ -126,7 +126,7 @@ template <bytes limit, auto model, class objective, class policy_set> constexpr 
   using all_entries = entry_peaks<model, objective, policy_set>;
   if constexpr (searches || !has_length) return {};
   else if constexpr (all_entries::template peak<1>.count() < 0) {
-    // The program is refused. The static_assert that says why is reached only by making the entries.
+    // The program is refused. Only instantiating the entries reaches the static_assert that says why.
     [[maybe_unused]] constexpr bytes refused = entries<task_of_one, policy_set>::memory.peak;
     return {};
   } else {

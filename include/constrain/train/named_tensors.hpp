@@ -22,7 +22,7 @@ public:
   /// tensor_view::multiplied_by). `is_available`: whether the gradients of the last step are still in the arena. Throws
   /// `error` if `is_available` is false, for an unknown or frozen parameter, and with optimizer::in_backward.
   tensor_view gradient(std::string_view name, bool is_available, double const* loss_scale) const;
-  /// The optimizer state `name` of a parameter. Throws `error` for an unknown parameter, and if it has no such state.
+  /// The optimizer state `name` of a parameter. Throws `error` for an unknown parameter or state.
   tensor_view state(std::string_view parameter, std::string_view name) const;
   /// Whether the program has a setting of this name.
   bool has_setting(std::string_view name) const { return list_.has_setting(name); }

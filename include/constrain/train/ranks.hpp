@@ -68,7 +68,7 @@ void form_groups(ranks& r, slot_of::parallelism const& p, std::string const& pol
 
 } // namespace detail
 
-/// All ranks of the job if any of the sets of policies is parallel and the build has MPI, else this process alone.
+/// All ranks of the job if any of the sets of policies is parallel and the build has MPI, otherwise only this process.
 /// `deadline`: seconds to wait for other ranks. Throws the errors of `mpi`'s constructor.
 template <class... policy_sets> std::unique_ptr<communicator> find_world([[maybe_unused]] double deadline) {
 #if defined(CONSTRAIN_WITH_MPI)

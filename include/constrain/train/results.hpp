@@ -30,8 +30,8 @@ struct step_result {
 struct evaluation {
   double loss = 0;         // mean over all valid labels (causal_lm, masked_lm, classification: cross-entropy in nats);
                            // with your own loss: mean of the micro-batches' losses, weighted by their numbers of valid
-                           // labels, which a last micro-batch that is not full and cannot be padded changes, unless the
-                           // loss is a sum over rows (model/is_objective.hpp)
+                           // labels; inexact if the last micro-batch is not full and cannot be padded, unless the loss
+                           // is a sum over rows, divided by the number of valid labels (model/is_objective.hpp)
   double perplexity = 0;   // exp(loss); NaN if the labels are not classes
   double accuracy = 0;     // share of valid labels whose class has the largest logit; NaN if the labels are not classes
   std::int64_t tokens = 0; // number of valid labels
@@ -55,7 +55,7 @@ struct evaluation_sums {
   std::vector<double> class_counts{}; // [3, classes]: counts of op::class_counts; empty: no metrics or no valid label
 };
 
-/// Throws `error` if `has_labels`, whether the data of `evaluate` has a valid label, is false.
+/// Throws `error` if `has_labels` is false. `has_labels`: whether the data of `evaluate` has a valid label.
 [[gnu::noinline]] inline void check_has_labels(bool has_labels) {
   if (!has_labels) throw error("evaluate: every label is ignored, so there is no loss; pass at least one valid label");
 }

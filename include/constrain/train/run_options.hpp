@@ -40,14 +40,13 @@ struct run_options {
   // may still overflow while the loss scale can fall.
   bool checked = false;
   bool measure_memory = false; // fills the buffers with a pattern, so that `used_bytes()` can find the bytes in use
-  double deadline = 1800;      // seconds a rank waits for other ranks (at least 60 at the start) before it ends
-                               // with an error or, if its CUDA device waits, throws `error`; above 0, at most 1e9;
-                               // used only with MPI
+  double deadline = 1800;      // seconds that a rank waits for other ranks (at least 60 at the start) before it ends
+                               // with an error or, if its CUDA device waits, throws `error`; above 0, at most 1e9; used
+                               // only with MPI
   constrain::reduce reduce = constrain::reduce::ordered; // used only with a parallel policy and device::cuda
-  int cuda_device = -1; // with device::cuda: the device, as in cudaSetDevice; -1: the current device
-                        // of the thread that constructs the trainer or, with a parallel policy, device 0 for the first
-                        // rank on a node, device 1 for the second, and so on, modulo the number of devices that the
-                        // rank sees
+  int cuda_device = -1; // with device::cuda: the device, as in cudaSetDevice; -1: the current device of the thread that
+                        // constructs the trainer or, with a parallel policy, device 0 for the first rank on a node,
+                        // device 1 for the second, and so on, modulo the number of devices that the rank sees
   // With device::cuda: the caller's cudaStream_t, on which the trainer then does all its work. The stream must belong
   // to the trainer's device and outlive the trainer, which never destroys it. It must not be cudaStreamPerThread or,
   // with launch::graph, cudaStreamLegacy. Null: the trainer creates a stream. See docs/on-a-gpu.md. Must be null on the

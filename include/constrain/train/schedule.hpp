@@ -21,7 +21,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::schedule {
 template <class type>
 concept is_schedule = std::copy_constructible<type> && std::is_invocable_r_v<double, type const&, optimizer_steps>;
 
-/// A function that is a schedule if a pointer to it is one.
+/// A function type; a pointer to such a function is a schedule.
 template <class type> concept is_schedule_function = std::is_function_v<type> && is_schedule<type*>;
 
 /// A field of one of the library's schedules: its name, value and range. The trainer's constructor checks that every

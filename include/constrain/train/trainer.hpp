@@ -52,10 +52,10 @@ public:
 
   static constexpr memory_plan memory = entries::memory;                    // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
-  // Of one step on one rank; like the two constants below, an upper bound if chunks of logits are skipped (`fusion`).
+  // Of one step on one rank; like the next two constants, an upper bound if chunks of logits are skipped (fusion::all).
   static constexpr double flops = entries::work.flops;
-  // By kernels, in one step on one rank, by the cost rules of the ops. The weights and states that an update changes,
-  // and the gradients to which a kernel adds, are read and written, but count only once.
+  // By the kernels of one step on one rank, computed from the cost rules of the ops. Weights and states that an update
+  // changes, and gradients to which a kernel adds, are read and written, but count only once.
   static constexpr double bytes_moved = entries::work.bytes_moved;
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step on one rank
   static constexpr std::int64_t collectives = entries::work.collectives;         // calls of collectives in one step
@@ -86,7 +86,7 @@ public:
 
   /// Runs one optimizer step: `enqueue` and `wait`. A non-finite gradient is not an error: see `step_result::skipped`.
   /// Throws `error`, with the weights and states unchanged, for a batch of the wrong shape, for one whose `batch_range`
-  /// has advanced or was destroyed, for a token or label out of range, if the schedule's factor is negative or not
+  /// has advanced or been destroyed, for a token or label out of range, if the schedule's factor is negative or not
   /// finite or makes the learning rate infinite, if ranks have batches of different data sets or from different
   /// positions, if the ranks of a tensor group have different batches, or if no rank has a valid label. Also throws
   /// `error` if the device reports an error and, with `.checked`, if the check of a kernel call fails; by then, weights
@@ -158,9 +158,9 @@ public:
     synchronize();
     return tensors().state(parameter, name);
   }
-  /// Records which validation data the losses passed to `note_validation` are of. `data`: the `fingerprint` of this
-  /// data. If the losses so far are of other data, forgets the lowest loss, the count of evaluations since then, and a
-  /// missed evaluation. All ranks must pass the same fingerprint; this function does not check that they do.
+  /// Records the validation data of the losses passed to `note_validation`. `data`: the `fingerprint` of this data. If
+  /// the losses so far are from other data, forgets the lowest loss, the count of evaluations since then, and a missed
+  /// evaluation. All ranks must pass the same fingerprint; this function does not check that they do.
   void begin_validation(std::uint64_t data) { detail::begin_validation(state_, data); }
   /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; false for a loss
   /// that is not finite. All ranks must pass the same loss; this function does not check that they do.
@@ -235,9 +235,9 @@ public:
 
   /// Loads the newest run in directory/step-<n> that all ranks have or, if no rank has one, the run saved in the
   /// directory itself. All ranks load the same run. Returns false if no saved run exists. If a run cannot be loaded,
-  /// rank 0 prints the error to `log` (null: silent), and the next older run is tried, or one that was saved
-  /// meanwhile. Throws the error of `load` if no run can be loaded, or an `error` if some ranks have saved runs but no
-  /// run is on all ranks, or if the directory cannot be listed.
+  /// rank 0 prints the error to `log` (null: silent), and the next older run is tried, or one that was saved meanwhile.
+  /// Throws the error of `load` if no run can be loaded, or an `error` if some ranks have saved runs but no run is on
+  /// all ranks, or if the directory cannot be listed.
   bool resume(std::string const& directory, std::FILE* log = stderr) {
     return resume_from(
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);

@@ -26,7 +26,7 @@ struct training_state {
 
 namespace detail {
 
-/// Whether the validation losses in `s` are of other data than those with the hash `validation`.
+/// Whether the validation losses in `s` are known to be from data whose hash is not `validation`.
 inline bool has_other_validation(training_state const& s, std::uint64_t validation) {
   return s.validation != 0 && s.validation != validation;
 }

@@ -73,7 +73,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   auto const expected = io::json::parse(format.configuration, "weight_format::configuration");
   if (format.normalize == nullptr) return check.members(saved, expected);
   auto const normalized = io::json::parse(format.normalized, "weight_format::normalized");
-  // If the format normalizes model_type, only this form of it is compared, and before all other values: a different
+  // If the format normalizes model_type, only the normalized value is compared, before all other values: a different
   // type of model explains the other differences.
   std::vector<std::string_view> skipped(check.skipped.begin(), check.skipped.end());
   if (auto const type = normalized.find("model_type")) {

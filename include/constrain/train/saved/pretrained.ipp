@@ -129,7 +129,7 @@ struct opened_weights {
   return result;
 }
 
-/// Whether two tensors have the same shape and values, which may be stored as different types. Two NaNs are the same.
+/// Whether two tensors have the same shape and values, which may be stored as different types. Two NaNs count as equal.
 [[gnu::cold]] CONSTRAIN_INLINE bool same_values(io::tensor const& a, io::tensor const& b) {
   if (a.shape != b.shape) return false;
   if (a.dtype == b.dtype && std::equal(a.bytes.begin(), a.bytes.end(), b.bytes.begin())) return true;

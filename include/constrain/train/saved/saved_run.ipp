@@ -60,8 +60,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   }
 }
 
-/// `names`, a list of names of policies, but freeze and train_only have each role once, in the order of declaration:
-/// the order in which a user writes the roles does not matter.
+/// `names`, a list of policy names, with the roles of freeze and train_only in the order of declaration, each role
+/// once: the order in which a user writes the roles does not matter.
 [[gnu::cold]] CONSTRAIN_INLINE std::string with_roles_in_order(std::string names) {
   for (std::string_view const policy : {"freeze<", "train_only<"}) {
     auto const start = names.find(policy);
@@ -81,7 +81,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   return names;
 }
 
-/// Throws `error` for a setting in `file` whose value `trainer::set` refuses. `wanted`: the trainer's states and
+/// Throws `error` for a setting in `file` whose value `trainer::set` would refuse. `wanted`: the trainer's states and
 /// settings. `directory`: for the error.
 [[gnu::cold]] CONSTRAIN_INLINE void check_settings(std::string const& directory, io::safetensors_files const& file,
                                                    parameter_list const& list, std::vector<file_tensor> const& wanted) {
@@ -141,8 +141,8 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   return state_of(directory, io::json::parse(reader.text(state_file), reader.path(state_file)));
 }
 
-/// Writes the files of a saved run, on the calling rank only. `weights`, `states`: all tensors of the two kinds. Other
-/// arguments and errors: as for `save_run`.
+/// Writes the files of a saved run, on the calling rank only. `weights`: all weights. `states`: all optimizer states
+/// and settings. Other arguments and errors: as for `save_run`.
 [[gnu::cold]] CONSTRAIN_INLINE void write_run(std::string const& directory, save_options const& options,
                                               gathered_tensors const& weights, gathered_tensors const& states,
                                               weight_format const& format, saved_configuration const& c,
@@ -171,7 +171,7 @@ inline constexpr int saved_version = 2; // of the format; version 1 named the op
   if (!index.empty()) io::safetensors_index::parse(index, weights_index_file); // throws if it cannot be read back
   auto names = files;
   names.insert(names.end(), {detail::optimizer_file, detail::state_file});
-  // A later save removes all announced files, so a name without a file could be the name of a file of the user.
+  // Announces only files that are written: a later save removes all announced files, even a user's own file.
   if (!index.empty()) names.push_back(weights_index_file);
   if (!format.configuration.empty()) names.push_back(configuration_file);
   writer.announce(names);
