@@ -30,7 +30,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 struct compare_options {
   token_count tokens = 100'000; // training tokens per row, at least 1, over all ranks; rounded up to whole steps
   double learning_rate = 0; // for rows without a `strategy`, replaces the learning rates of the optimizer and of its
-                            // `base`, if they have any; 0, or above 0 and finite in fp32; 0: the defaults
+                            // `base`, if they have any; above 0 and finite in fp32, or 0: the defaults
   double clip_norm = 0;     // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                             // optimizer::in_backward needs 0
   double dropout = 0;       // probability with which ct::dropout zeroes an element, in [0, 1); models without
@@ -47,7 +47,7 @@ namespace detail {
 
 /// Compile-time error unless `set` is `ct::policies<...>`. `type`: `set` or, after this error, the default policies.
 template <class set> struct compared_set {
-  using type = std::conditional_t<is_set<set>, set, policies<>>; // first: clang 14 reads no member after the error
+  using type = std::conditional_t<is_set<set>, set, policies<>>; // first: clang 14 skips members after a failed assert
   static_assert(is_set<set>, "compare: a set of policies is not a ct::policies<...>; write for example "
                              "ct::compare<task, ct::policies<>, ct::policies<ct::precision::bf16>>");
 };
@@ -102,8 +102,8 @@ data::corpus::parts parts_to_compare(data::corpus const& corpus, compare_options
 data::examples::parts parts_to_compare(data::examples const& examples, compare_options const& options,
                                        std::int64_t tokens);
 
-/// Throws `error` on every rank if the options that no trainer compares, or the data, differ between ranks.
-/// `training`, `held_out`: the fingerprints of the two parts of the data. Collective.
+/// Throws `error` on every rank if the options that no trainer compares, or the data, differ between ranks. `training`,
+/// `held_out`: the fingerprints of the two parts of the data. Collective.
 void check_comparisons_agree(communicator& world, compare_options const& o, std::uint64_t training,
                              std::uint64_t held_out);
 
@@ -159,8 +159,8 @@ struct row_data {
   std::unique_ptr<batch_range> batches{}; // of the training data; not a `batch_range`, which cannot be moved
 };
 
-/// The data of the row that `t` trains. Throws `error` on all ranks of `world` if data does not fit the trainer, for a
-/// part without a sample, and for data without a valid label, on any rank. Collective.
+/// The data of the row that `t` trains. Throws `error` on all ranks of `world` if, on any rank, the data does not fit
+/// the trainer, or a part of the data has no sample or no valid label. Collective.
 template <class trainer, class parts_of_data>
 row_data data_of_row(communicator& world, trainer const& t, parts_of_data const& parts) {
   row_data data;
@@ -174,8 +174,8 @@ row_data data_of_row(communicator& world, trainer const& t, parts_of_data const&
 }
 
 /// Trains one row and measures its speed, memory and loss. Throws `error` as `data_of_row` does, and the errors of the
-/// trainer, which then name the row. If an exception leaves the training on some ranks only, the job ends. If `name` is
-/// empty, the row is named after its policies. Collective.
+/// trainer, which then name the row. If only some ranks throw during the training, the job ends. If `name` is empty,
+/// the row is named after its policies. Collective.
 template <class trainer, class parts_of_data>
 comparison measure(communicator& world, parts_of_data const& parts, compare_options const& options,
                    typename trainer::hyper const& hyper, std::string const& name) {
@@ -225,7 +225,7 @@ template <class trainer> typename trainer::hyper common_hyper(compare_options co
 /// errors of the data's `split`, and of `trainer`'s constructor, `batches`, `step` and `evaluate`. Before the first row
 /// is trained, the options, the hyperparameters and the number of ranks are checked for all rows; an error that
 /// concerns only one row names it. If a set of policies is parallel and a check fails on one rank, all ranks throw; if
-/// an exception leaves the training on some ranks only, the job ends.
+/// only some ranks throw during the training, the job ends.
 template <class task, class... sets, data::is_dataset dataset>
 std::vector<comparison> compare(dataset const& d, compare_options const& options = {}) {
   static_assert(sizeof...(sets) > 0, "compare: there is no set of policies; write at least one, for example "

@@ -22,17 +22,17 @@ public:
   double epoch = 0;                       // epochs of the data read so far; 1.5: the first and half of the second
   step_result last{};                     // result of this call's last step; default-constructed before the first
   std::optional<evaluation> validation{}; // result of this call's last complete evaluation, if any
-  std::vector<named_evaluation> further_validation{}; // of the same evaluation: one per `.further_validation` set, in
-                                                      // order; empty before the first evaluation
+  std::vector<named_evaluation> further_validation{}; // results of the same evaluation: one per `.further_validation`
+                                                      // set, in order; empty before the first evaluation
   std::string saved{};                                // directory of this call's last save; empty: none so far
   fit_result result{}; // result so far, without steps and seconds; in on_end, the result that `fit` returns, unless a
                        // signal then changes its stop reason
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. After
   /// that step, `fit` still evaluates if `.validation` is set, and saves if `.directory` is set; but after a call in
-  /// on_save, it does not evaluate, since a step is evaluated before it is saved. In an evaluation that makes up for a
-  /// missed one, the run ends before the first step. Has no effect in on_end. `result.stop_reason` becomes
-  /// `stop_reason::by_callback`, unless the run already ends for another reason.
+  /// on_save, it does not evaluate, since a step is evaluated before it is saved. After a call during an evaluation
+  /// that makes up for a missed one, the run ends before the first step. Has no effect in on_end. `result.stop_reason`
+  /// becomes `stop_reason::by_callback`, unless the run already ends for another reason.
   void stop() { stops_ = true; }
 
   /// Adds the value of a user-defined metric to the records. Only rank 0 writes records, so values on other ranks are

@@ -28,7 +28,8 @@ public:
 
   /// Whether `install` replaced a handler of the program; false: the signal had its default action.
   bool has_handler() const { return previous_.sa_handler != SIG_DFL; } // Linux: also with SA_SIGINFO
-  /// Calls the program's handler with the arguments of the library's handler.
+  /// Calls the program's handler with the arguments of the library's handler. Does nothing if the program's handler is
+  /// installed now: then it has called the library's handler.
   void call_handler(siginfo_t* info, void* context) const;
   /// Restores the default action and raises the signal: the process ends when the library's handler returns.
   void end_process() const;

@@ -21,7 +21,7 @@ struct named_validation {
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
 /// all earlier ones of the same data. An `interval` is a number of steps or a part of the whole run
 /// (train/interval.hpp). A call that takes no step, for example because the run is already complete, does not change
-/// summary.json and report.html, and neither evaluates nor saves, unless it makes up for an evaluation that a signal
+/// summary.json or report.html; it neither evaluates nor saves, unless it makes up for an evaluation that a signal
 /// prevented. `fit` throws `error` for a field that is not valid or needs a field that is not set, for a path with a
 /// NUL byte, and if a save would replace or remove another output: neither `.best` nor `.records` may be, or be inside,
 /// a directory that a save to `.directory` replaces or removes, and neither `.directory` nor `.records` may be, or be
@@ -35,8 +35,8 @@ struct fit_options {
   std::vector<named_validation> further_validation{}; // more data to evaluate each time `.validation` (needed) is
                                                       // evaluated; `.best`, `.patience` and `.plateau` ignore it
   interval evaluate_every = 0; // when to evaluate `.validation` (needed), besides the end; 0: only at the end. If a
-                               // signal ends the run, there is no evaluation at the end; when the run is resumed,
-                               // `fit` makes up for an evaluation that was due
+                               // signal ends the run, there is no evaluation at the end; when the run is resumed, `fit`
+                               // makes up for an evaluation that was due
   std::string directory{};     // directory to save the run in; empty: the run is not saved
   interval save_every = 0;     // when to save to `.directory` (needed), besides the end; 0: only at the end
   std::FILE* log = stdout;     // stream for the text that rank 0 prints, such as progress lines; null: silent
@@ -47,9 +47,9 @@ struct fit_options {
                                // them is needed), as `save_options::max_shard_size`; 0: one file
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
-  bool load_best = false;      // at the end of the run, unless a signal ends it, load the weights saved in `.best`
-                               // (with optimizer::averaged: all its tensors), unless this run has no validation loss;
-                               // needs `.best`. `fit` throws if `.best` does not hold what this run saved at its
+  bool load_best = false;      // at the end of the run, load the weights saved in `.best` (with optimizer::averaged:
+                               // all tensors saved there), unless a signal ends the run or the run has no validation
+                               // loss; needs `.best`. `fit` throws if `.best` does not hold what this run saved at its
                                // lowest loss
   std::int64_t patience = 0;   // end the run after this many (at least 0) evaluations in a row without a lower loss;
                                // needs `.evaluate_every`; 0: never

@@ -26,8 +26,8 @@ struct fit_result {
   optimizer_steps steps = 0;              // steps done in the whole run, including steps before a resume
   double loss = 0;                        // training loss of the last step of this call; 0 if the call took no step
   std::optional<evaluation> validation{}; // result of this call's last complete evaluation, if any
-  std::vector<named_evaluation> further_validation{}; // of the same evaluation: one per `.further_validation` set, in
-                                                      // order; empty without an evaluation
+  std::vector<named_evaluation> further_validation{}; // results of the same evaluation: one per `.further_validation`
+                                                      // set, in order; empty without an evaluation
   double seconds = 0;                                 // duration of this call until on_end
   double tokens_per_second = 0; // training throughput of this call, over all ranks, including padding and tokens with
                                 // ignored labels, but not additional inputs; the time includes waiting for data, but

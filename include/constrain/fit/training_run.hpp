@@ -57,8 +57,8 @@ public:
 
 private:
   /// Checks options and data before the first step, so that an error does not appear hours later. Sets `samples_`,
-  /// `validation_`, `further_validation_`, `steps_` and `is_done_`, and the stop reason if the run has already lost its
-  /// patience.
+  /// `validation_`, `further_validation_`, `steps_` and `is_done_`, and the stop reason if `.patience` is already
+  /// exhausted.
   [[gnu::noinline, gnu::cold]] void check() {
     check_fit_options(options_);
     if (options_.validation != nullptr)
@@ -80,8 +80,8 @@ private:
     if (!is_done_) t_.batches(samples_, options_.tail, "fit"); // throws if there is no batch
   }
 
-  /// Checks that all outputs can be written, removes what interrupted saves have left beside them, even if the run is
-  /// complete, and opens the records if a step is to be taken. Called only on rank 0.
+  /// Checks that all outputs can be written and removes what interrupted saves left beside them, even if the run is
+  /// complete. Opens the records if a step is to be taken. Called only on rank 0.
   [[gnu::noinline, gnu::cold]] void prepare_outputs() {
     check_output_directories(options_.directory, options_.keep_last, options_.best, options_.records);
     if (!options_.directory.empty()) io::directory_writer{path_to_save(steps_)};
@@ -92,8 +92,8 @@ private:
     if (!options_.records.empty() && !is_done_) records_.emplace(options_.records, first_step_);
   }
 
-  /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls the callback for the start.
-  /// Returns false if a callback or a signal has asked for the end.
+  /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls on_start. Returns false if a
+  /// callback or a signal has asked for the end.
   [[gnu::noinline, gnu::cold]] bool start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
@@ -103,7 +103,7 @@ private:
     return !end_if_requested();
   }
 
-  /// Whether a signal prevented the evaluation after the last step.
+  /// Whether a signal prevented the evaluation after the last step, and the validation data is still the same.
   bool misses_evaluation() const {
     return options_.validation != nullptr && first_step_ > 0 && t_.state().missed_evaluation == first_step_ &&
            !has_other_validation(t_.state(), validation_.fingerprint());
@@ -120,8 +120,8 @@ private:
   /// Takes steps until `is_done_`, with the evaluations and the saves that are due.
   [[gnu::cold]] void train() {
     if (options_.validation != nullptr) t_.begin_validation(validation_.fingerprint());
-    // Started when the next batch is requested or, if results are read one step late, when the previous result was
-    // read. Includes the wait for data, but not callbacks, evaluation and saving.
+    // Starts when the next batch is requested or, if results are read one step late, when the previous result has been
+    // read. Includes the wait for data, but not callbacks, evaluation or saving.
     stopwatch step_time;
     [[maybe_unused]] std::optional<started_step> pending; // the previous step, if its result has not been read
     for (auto const& batch : t_.batches(samples_, options_.tail, "fit")) {
@@ -211,9 +211,9 @@ private:
   /// The FLOP/s of a step of this duration as a share of `peak_`; 0: unknown.
   double share_of_peak(double seconds) const { return peak_ > 0 ? trainer::flops / (seconds * peak_) : 0; }
 
-  /// Evaluates all validation sets after the step of `record`, calls the callback for an evaluation, and acts on the
-  /// loss: saves to `.best`, scales the learning rate or ends the run. If a signal has interrupted the run or
-  /// interrupts the evaluation, ends the run without results of this evaluation, and returns false.
+  /// Evaluates all validation sets after the step of `record`, calls on_evaluation, and acts on the loss: saves to
+  /// `.best`, scales the learning rate or ends the run. If a signal has interrupted the run or interrupts the
+  /// evaluation, ends the run without results of this evaluation, and returns false.
   [[gnu::noinline, gnu::cold]] bool evaluate(step_record& record) {
     if (context_.result.stop_reason == stop_reason::interrupted) return false;
     auto const interrupted = [&] { return t_.in_any_rank(signal_->noted()); };
@@ -271,7 +271,7 @@ private:
     return options_.keep_last > 0 ? series_.path_to_save(step) : options_.directory;
   }
 
-  /// Saves the run to `directory` and calls the callback for a save. Collective.
+  /// Saves the run to `directory` and calls on_save. Collective.
   [[gnu::noinline, gnu::cold]] void save(std::string const& directory) {
     t_.save(directory, {.max_shard_size = options_.max_shard_size});
     context_.saved = directory;
@@ -279,8 +279,8 @@ private:
     end_if_requested();
   }
 
-  /// Removes old saved runs, loads the best weights (`.load_best`), unless a signal ended the run, calls on_end, writes
-  /// summary.json and report.html, unless this call took no step, and prints the last line of the log.
+  /// Removes old saved runs; loads the best weights (`.load_best`) unless a signal ended the run; calls on_end; writes
+  /// summary.json and report.html (`.records`) if this call took a step; and prints the last line of the log.
   [[gnu::noinline, gnu::cold]] void end() {
     if (options_.keep_last > 0 && is_rank_0_) series_.remove_old(options_.keep_last, t_.steps().count());
     auto const is_over = context_.result.stop_reason != stop_reason::interrupted; // else a resumed run loads them

@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class directory_reader {
 public:
   /// Whether there is something to read, intact or damaged. True in three cases: `path` is a directory with a manifest
-  /// or a safetensors file (so that a copy without its manifest is not overlooked); listing `path` fails, but not
-  /// because it is missing or a loop of links (the constructor then reads the directory or throws the reason); an
+  /// or a safetensors file (so that a copy without its manifest is not overlooked); listing `path` fails for a reason
+  /// other than a missing path or a loop of links (the constructor then reads the directory or throws the reason); an
   /// interrupted save left the directory '.<name>.previous' beside `path`. A symbolic link counts as the path that it
   /// refers to. Does not check the content. Throws `error` if `path` contains a NUL byte, or if it does not exist and
   /// does not end in a name.

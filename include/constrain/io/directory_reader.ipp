@@ -51,7 +51,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
                  ", so it is not a complete saved directory; use another copy or another directory"});
   mapped_file const file(manifest_path, "the manifest");
   contents_ = manifest::parse(file.text(), manifest_path);
-  // Maps all files before their checksums, which take long, so that a save seldom comes between.
+  // Maps all files first: the checksums take long to compute, and a save may replace the files meanwhile.
   files_.clear();
   for (auto const& entry : contents_.files) files_.emplace_back(path(entry.name), "the saved file");
   for (std::size_t i = 0; i < files_.size(); ++i) check(contents_.files[i], files_[i]);

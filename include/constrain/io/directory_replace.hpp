@@ -42,9 +42,8 @@ struct old_directory {
 /// replace `name`: either nothing has this name, or `name` is a directory of `owner` that is empty, holds only an
 /// incomplete mark, has a valid mark or has a manifest. A manifest without a mark (in a copy, or from a version without
 /// marks) suffices, because the caller chose this directory as the target. Also throws `error` for an invalid manifest,
-/// and if no file descriptors or memory are left.
-/// `owner`: the owner of new files. `display_name`: the directory's name in errors. `attempts`: how many times to retry
-/// if another writer replaces the directory during the check.
+/// and if no file descriptors or memory are left. `owner`: the owner of new files. `display_name`: the directory's name
+/// in errors. `attempts`: how many times to retry if another writer replaces the directory during the check.
 [[gnu::cold]] old_directory check_replaceable(directory_handle const& parent, std::string const& name, uid_t owner,
                                               std::string const& display_name, int attempts = 100);
 
@@ -55,8 +54,8 @@ struct old_directory {
 /// finishes the removal nor restores '.<name>.previous'.
 [[gnu::cold]] void mark_replaced(old_directory& old, directory_handle const& parent, std::string const& name);
 
-/// '<target>.kept-<suffix>', with another suffix in each call: the new name of a directory with files that this library
-/// did not save, or of the old directory if a directory that can be restored has the name '.<target>.previous'.
+/// '<target>.kept-<suffix>', with a different suffix in each call: the new name of a directory with files that this
+/// library did not save, or of the old directory if a directory that can be restored has the name '.<target>.previous'.
 [[gnu::cold]] std::string kept_name(std::string const& target);
 
 /// Removes `files` from `directory`, and then the directory if `name` in `parent` still refers to it. If the directory

@@ -134,8 +134,8 @@ private:
   [[gnu::cold]] void put(std::string const& name, filler const& fill);
 
   /// Replaces the target with the temporary directory and ends the save. If there was an old directory (`old`), removes
-  /// it and what an earlier save left at '.<name>.previous'. Throws `error` if the replacement fails, or if the parent
-  /// directory cannot be synced; ignores a failed removal.
+  /// it and what an earlier save left at '.<name>.previous' (`remove_previous`). Throws `error` if the replacement
+  /// fails, or if the parent directory cannot be synced; ignores a failed removal.
   void replace(detail::old_directory const& old);
 
   /// Removes the replaced directory, now called `name`, if it is the old directory that was checked, or one that
@@ -145,7 +145,8 @@ private:
   /// Renames the temporary directory to the target. Returns the old directory's new name; "" if there was no old
   /// directory. With two renames, that name is '.<name>.previous' or, if a directory that can be restored has this name
   /// (`is_restorable`), a kept name. If a rename fails, throws an `error` that says where the old content is. Also
-  /// throws `error` if two renames are necessary, but anything else has the name '.<name>.previous'.
+  /// throws `error` if two renames are necessary, but something that cannot be restored has the name
+  /// '.<name>.previous'.
   [[gnu::cold]] std::string move();
 
   /// Throws the error for a failed replacement, with the reason from `errno`. `old_content`: a phrase that says where

@@ -42,7 +42,7 @@ private:
 [[gnu::cold]] std::optional<split_path> missing_path(std::string path);
 
 /// A suffix that makes a temporary name unlikely to exist already: the process id, the time's nanoseconds within the
-/// second and a counter, joined by '-'. Each call in a process returns another suffix.
+/// second and a counter, joined by '-'. Each call in a process returns a different suffix.
 [[gnu::cold]] std::string unlikely_suffix();
 
 /// The error for a directory `path` that cannot be synced to disk. `code`: the error number.

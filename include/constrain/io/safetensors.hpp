@@ -43,7 +43,7 @@ struct safetensors {
 [[gnu::cold]] safetensors parse_safetensors(std::span<std::byte const> file, std::string const& source);
 
 /// An open safetensors file, mapped into memory. Its tensors are valid for the lifetime of this object. See
-/// `mapped_file` for a file that another process truncates.
+/// `mapped_file` for what happens if another process truncates the file.
 class safetensors_file {
 public:
   /// Opens and parses a file. Throws `error` if the file cannot be read or is not valid.

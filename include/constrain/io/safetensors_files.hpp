@@ -23,7 +23,7 @@ public:
   /// `error` if the index or a file cannot be read or is not valid, or if a file does not have exactly the tensors that
   /// the index lists in it.
   [[gnu::cold]] static safetensors_files open_indexed(std::string const& path);
-  /// The tensors of one file from its bytes. Throws `error`, naming `source`, if they are not valid.
+  /// The tensors of one file, from the file's bytes. Throws `error`, naming `source`, if the bytes are not valid.
   [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& source);
   /// The tensors of the files that an index lists. `index`: the index's text; `source`: the index's path.
   /// `bytes_of(name)` returns the bytes of the file `name`; called once for each file. Throws the errors of

@@ -33,8 +33,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 }
 
 /// The text of the tick `x`, with at most four significant digits. If ticks `spacing` apart need more digits to differ,
-/// the text has as many as they need and all digits before the point, but at most 15. If x is only a rounding error
-/// beside `spacing`, the text is "0".
+/// the text has as many as they need, and all digits before the point, but at most 15 digits. If x is only a rounding
+/// error beside `spacing`, the text is "0".
 [[gnu::cold]] CONSTRAIN_INLINE std::string tick_label(double x, double spacing) {
   if (std::abs(x) < 1e-9 * spacing) return "0";
   double const exponent = libm::floor(libm::log10(std::abs(x)));
