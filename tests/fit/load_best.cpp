@@ -128,6 +128,24 @@ TEST_CASE("patience: a run that has lost it ends at once when it is resumed, unl
   CHECK(fit().steps == first.steps.count() + 1);
 }
 
+TEST_CASE("patience: an evaluation that a signal prevented is made up for before patience is checked") {
+  auto* const before = std::signal(SIGINT, SIG_DFL);
+  auto const text = corpus(37);
+  ct::run_options const run{.seed = 4, .schedule = [](ct::optimizer_steps n) { return n < 3 ? 0.0 : 1.0; }};
+  trainer_with<> t({.learning_rate = 0.01f}, run);
+  ct::fit_options options{.steps = 6, .validation = &text, .evaluate_every = 1, .log = nullptr};
+  ct::fit(t, text, options, [&](ct::step_result const&) {
+    if (t.steps() == 4) std::raise(SIGINT); // after the first step that changes the weights
+  });
+  std::signal(SIGINT, before);
+  REQUIRE(t.state().evaluations_since_best == 2);
+  REQUIRE(t.state().missed_evaluation == 4);
+  options.patience = 2;
+  auto const result = ct::fit(t, text, options);
+  CHECK(result.stop_reason != ct::stop_reason::no_improvement);
+  CHECK(result.steps == 6);
+}
+
 TEST_CASE("a signal when an evaluation is due: the resumed run equals the uninterrupted one") {
   auto* const before = std::signal(SIGINT, SIG_DFL);
   temporary_directory const directory;

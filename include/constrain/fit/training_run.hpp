@@ -67,16 +67,16 @@ private:
       further_validation_.push_back(
           validation_samples<trainer, dataset>(set.data, concat({".further_validation '", set.name, "'"})));
     samples_ = samples_of<trainer, true>("fit", data_);
-    constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
     bool const by_epochs = options_.epochs > 0, by_steps = options_.steps >= 0;
-    steps_ = by_steps ? options_.steps.count() : by_epochs ? no_limit : 100;
+    steps_ = by_steps ? options_.steps.count() : by_epochs ? std::numeric_limits<std::int64_t>::max() : 100;
     if (by_epochs)
       steps_ =
           std::min(steps_, constrain::steps_of_epochs(t_, options_.epochs, samples_, options_.tail, steps_, "fit"));
     is_done_ = first_step_ >= steps_;
     bool const is_same_data =
         t_.state().corpus == samples_.fingerprint() && !has_other_validation(t_.state(), validation_.fingerprint());
-    if (!is_done_ && is_same_data && has_lost_patience()) end_run(stop_reason::no_improvement);
+    bool const has_ended = is_same_data && has_lost_patience() && !misses_evaluation();
+    if (!is_done_ && has_ended) end_run(stop_reason::no_improvement);
     if (!is_done_) t_.batches(samples_, options_.tail, "fit"); // throws if there is no batch
   }
 
