@@ -79,8 +79,8 @@ TEST_CASE("the log tells where a run continues: at its position in the same data
   trainer t;
   CHECK_FALSE(logged_fit(t, text, text, {.steps = 2}).says(" after step 0"));
   CHECK(logged_fit(t, text, text, {.steps = 3}).says("\nresumes after step 2, epoch 0, sample 4\n"));
-  CHECK(logged_fit(t, other, text, {.steps = 5})
-            .says("\ncontinues after step 3 with other data, from their beginning\n"));
+  CHECK(
+      logged_fit(t, other, text, {.steps = 5}).says("\ncontinues after step 3 with other data, from its beginning\n"));
   CHECK(t.state().position.sample == 4);
   CHECK(logged_fit(t, other, other, {.steps = 6}).says("\nresumes after step 5, epoch 0, sample 4\n"));
 }

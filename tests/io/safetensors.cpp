@@ -248,7 +248,7 @@ TEST_CASE("safetensors: hostile offsets are refused, each with its reason") {
       {with_header(with_fields("\"U8\"", "[4]", "{}"), 4), "where an array is needed"},
       {with_header(with_fields("\"U8\"", "[4]", "[-4,0]"), 4), "where an integer from 0"},
       {with_header(with_fields("\"U8\"", "[4]", "[4,0]"), 4),
-       "begins at byte 4 of the data, but ends before, at byte 0"},
+       "begins at byte 4 of the data, but ends before that, at byte 0"},
       {with_header(with_fields("\"U8\"", "[4]", "[0,4]"), 3),
        "ends at byte 4 of the data, but the file has 3 bytes of data"},
       {with_header(with_fields("\"U8\"", "[4]", "[1,5]"), 4), "ends at byte 5 of the data, but the file has 4 bytes"},

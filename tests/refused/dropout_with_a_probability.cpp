@@ -1,4 +1,4 @@
-// refused: ct::dropout takes no probability; set it for the whole run with the option `.dropout` of run_options
+// refused: ct::dropout takes no probability; set the initial probability with the option `.dropout` of run_options
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -51,10 +51,10 @@ TEST_CASE("advise: what to do if nothing fits") {
   CHECK(says(none, "nothing fits: the smallest plan needs 1 byte more\n"));
   CHECK(says(advise(least - ct::bytes(1000)), "nothing fits: the smallest plan needs 1000 bytes more\n"));
   CHECK(says(advise(least - ct::bytes(1536)), "nothing fits: the smallest plan needs 1.5 KiB more\n"));
-  CHECK(says(none, "write fewer sequences in a micro-batch; accumulate<N>, for the same batch, needs an optimizer "
+  CHECK(says(none, "write fewer sequences in a micro-batch; accumulate<N> then keeps the batch size, with an optimizer "
                    "without in_backward\n"));
-  CHECK(says(none, "parallel::zero<3, ranks> with an optimizer without in_backward divides"));
-  CHECK(says(none, "parallel::tensor<ranks> on CPUs, with an optimizer without quantized\n"));
+  CHECK(says(none, "parallel::zero<3, ranks>, with an optimizer without in_backward, shards the tensors; on CPUs, "));
+  CHECK(says(none, "parallel::tensor<ranks>, with an optimizer without quantized, divides the layers\n"));
   CHECK(says(none, "write fewer .evaluation_sequences"));
   CHECK(says(none, "not implemented yet"));
   CHECK_FALSE(says(none, "the largest parameter"));

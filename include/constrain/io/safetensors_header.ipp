@@ -110,7 +110,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (count < 2) refuse_count();
   if (entry.begin > entry.end)
     throw refusal(entry.name,
-                  concat({"begins at byte ", entry.begin, " of the data, but ends before, at byte ", entry.end}));
+                  concat({"begins at byte ", entry.begin, " of the data, but ends before that, at byte ", entry.end}));
   if (entry.end > data_bytes_)
     throw refusal(entry.name, concat({"ends at byte ", entry.end, " of the data, but the file has ",
                                       counted(data_bytes_, "byte"), " of data"}));

@@ -30,14 +30,14 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   a.missing = smallest_peak - memory;
   a.text += concat({"nothing fits: the smallest plan needs ", missing_bytes_text(a.missing), " more\n"});
   if (sequences > 1)
-    a.text += "- write fewer sequences in a micro-batch; accumulate<N>, for the same batch, needs an optimizer without "
-              "in_backward\n";
+    a.text += "- write fewer sequences in a micro-batch; accumulate<N> then keeps the batch size, with an optimizer "
+              "without in_backward\n";
   if (evaluation_sequences > sequences) a.text += "- write fewer .evaluation_sequences in the micro_batch\n";
   if (largest > memory)
     a.text += "- the largest parameter and its gradient in fp32 do not fit: tiling of a layer is not implemented yet; "
               "parallel::tensor<ranks> divides layers over several processes on CPUs\n";
-  a.text += "- on several devices, parallel::zero<3, ranks> with an optimizer without in_backward divides what one "
-            "device cannot hold; so does parallel::tensor<ranks> on CPUs, with an optimizer without quantized\n"
+  a.text += "- on several devices, parallel::zero<3, ranks>, with an optimizer without in_backward, shards the tensors; on "
+            "CPUs, parallel::tensor<ranks>, with an optimizer without quantized, divides the layers\n"
             "- on one device, states and parameters would have to be offloaded to host memory: offloading is not "
             "implemented yet\n";
 }

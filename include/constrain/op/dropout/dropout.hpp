@@ -58,8 +58,8 @@ constexpr value dropout(value x, int line = __builtin_LINE()) {
 }
 /// Does not compile: the probability is a setting of the run, not an argument.
 template <std::floating_point real> constexpr value dropout(value x, real) {
-  static_assert(sizeof(real) == 0, "ct::dropout takes no probability; set it for the whole run with the option "
-                                   "`.dropout` of run_options, for example {.dropout = 0.1f}");
+  static_assert(sizeof(real) == 0, "ct::dropout takes no probability; set the initial probability with the "
+                                   "option `.dropout` of run_options, for example {.dropout = 0.1f}");
   return x;
 }
 

@@ -58,7 +58,8 @@ struct slice {
   };
   /// Refused: an extent or a number of iterations below 1. `got`: the smaller of the two.
   template <diagnosis d> struct slice_is_empty {
-    static_assert(d.ok(), "ct::slice: the extent or .iterations is `got`, but must be at least `expected`");
+    static_assert(d.ok(), "ct::slice: the extent (or .iterations of op::slice) is `got`, but must be at least "
+                          "`expected`; choose a larger one");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
