@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// vector. A model whose `program` exceeds a capacity is rejected at compile time.
 template <class T, int capacity_> struct fixed_vector {
   T elements[capacity_]{}; // the first `count` elements are in use
-  int count = 0;           // elements in use
+  int count = 0;           // number of elements in use
 
   static constexpr int capacity = capacity_; // maximum number of elements
 

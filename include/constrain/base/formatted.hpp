@@ -8,7 +8,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// Like std::vprintf, but returns the text; empty if the conversion fails. `values` must not be used afterwards. The
-/// function is not a template, because an instance for each list of argument types would slow compilation.
+/// function is not a template, because one instantiation per list of argument types would slow compilation.
 [[gnu::cold, gnu::format(printf, 1, 0)]] std::string formatted_list(char const* format, std::va_list values);
 
 /// Like std::printf, but returns the text; empty if the conversion fails.

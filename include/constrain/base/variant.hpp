@@ -2,11 +2,11 @@
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's code
 // on the host: the instruction set (one of the names below), OpenMP, the GEMM library, MPI, NCCL, NVTX, the debug mode
-// and the old strings of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore translation units
-// with different names share no functions of the library. (Code that nvcc compiles has the same name: some functions
-// differ in form, but not in their results. clang 14 defines macros only for -ffast-math, -ffinite-math-only and
-// -fno-math-errno. With clang 14, the other flags that -ffast-math implies do not change the name. No compiler defines
-// a macro for -ffp-contract: give all translation units the same.)
+// and the string ABI of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore, translation units
+// with different names share no functions of the library. (The name does not depend on whether nvcc compiles the code:
+// with nvcc, some functions differ in form, but not in their results. clang 14 defines macros only for -ffast-math,
+// -ffinite-math-only and -fno-math-errno. With clang 14, the other flags that -ffast-math implies do not change the
+// name. No compiler defines a macro for -ffp-contract: compile all translation units with the same -ffp-contract.)
 
 #include <version>
 

@@ -23,11 +23,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// class), and finalizes it at exit. A process that waits for other processes longer than `deadline` seconds (in the
 /// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
 /// before MPI is finalized (detected only with glibc) ends the job, unless the other processes fail or exit too within
-/// a few seconds. If the program has initialized MPI itself, processes that exit with status 0 do not count. The
+/// a few seconds. If the program has initialized MPI itself, an exit with status 0 does not count as such an exit. The
 /// collective functions of `communicator` throw `error` if MPI returns an error code (by default, MPI aborts the job
-/// instead). They transfer any number of bytes: since MPI's counts and offsets are 32-bit integers, a transfer beyond
-/// `maximum_call_bytes` is cut into slices, and each slice is an MPI call. The destructor of a group, the result of
-/// `groups_of` or `strided_groups`, is collective over the group.
+/// instead). They transfer any number of bytes: since MPI's counts and offsets are 32-bit integers, a large transfer is
+/// cut into slices, and each slice is an MPI call. The destructor of a group, the result of `groups_of` or
+/// `strided_groups`, is collective over the group.
 class mpi final : public communicator {
 public:
   /// The default maximum number of bytes of an MPI call: the largest multiple of 4096 that fits in MPI's counts.
@@ -77,7 +77,7 @@ private:
   /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With a nonzero status, ends the job
   /// unless the other processes fail or exit too within a few seconds. Then waits until all processes exit and
   /// finalizes MPI, if this class has initialized MPI. (If the program has, mpirun reports a process that exits too
-  /// early, and a wait would delay this until the deadline.)
+  /// early, and a wait would delay this report until the deadline.)
   static void leave(int status);
 
   /// Waits for all processes to call `timed_barrier`, for at most about `seconds`. Returns whether all have called it;
@@ -97,7 +97,7 @@ private:
   /// are offsets from `begin`. All four arrays have `size()` elements.
   void convert(int* counts, int* starts, std::int64_t const* offsets, std::int64_t const* lengths,
                std::int64_t begin) const;
-  /// Sends and receives bytes [first, first + call_bytes_) of each range of `all_to_all`, for ranges of any offset.
+  /// Sends and receives bytes [first, first + call_bytes_) of each range of `all_to_all`, for ranges at any offset.
   void exchange_slice(std::byte const* send, std::int64_t const* send_offsets, std::int64_t const* send_lengths,
                       std::byte* receive, std::int64_t length, std::int64_t first);
   /// Makes `type` the datatype of `length` bytes that begin `offset` bytes after the beginning of a buffer, and returns

@@ -68,8 +68,8 @@ CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const*
                                                         std::int64_t const* send_lengths, std::byte* receive,
                                                         std::int64_t length, std::int64_t first) {
   auto const in_slice = [&](int r) { return std::clamp<std::int64_t>(send_lengths[r] - first, 0, call_bytes_); };
-  // The datatypes hold the offsets, so the call's own offsets are 0. Other collective calls have one datatype for all
-  // ranks.
+  // MPI_Alltoallw, unlike MPI_Alltoallv, takes one datatype per rank. The datatypes hold the offsets, so the call's own
+  // offsets are 0.
   std::vector<MPI_Datatype> types(static_cast<std::size_t>(2 * size_), MPI_BYTE);
   auto* const sent = types.data();
   auto* const received = sent + size_;

@@ -22,7 +22,7 @@ struct step_parameters {
   communicator* data = nullptr;    // the ranks that train on different data and have the same rank in `tensor`
   communicator* zero = nullptr;    // the ranks that together hold one full set of shards
   communicator* tensor = nullptr;  // the ranks over which tensor parallelism divides a tensor
-  cuda_context* context = nullptr; // stream and GEMMs of a CUDA device; null on the CPU
+  cuda_context* context = nullptr; // context of kernels on a CUDA device; null on the CPU
   // Number of valid labels in each micro-batch of this rank, in host memory. Loops over rows skip the iterations
   // without a valid label, except an iteration that begins at row 0; if this pointer is null, they skip none.
   std::int64_t const* valid_labels = nullptr;

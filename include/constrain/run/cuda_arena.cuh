@@ -22,7 +22,7 @@ public:
       cuda_check(status, "allocate the arena");
       return;
     }
-    cudaGetLastError(); // clears the error, which the program's own calls would take for theirs
+    cudaGetLastError(); // clears the error, so that the program's own error checks do not report it
     std::size_t free_bytes = 0, total_bytes = 0;
     cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "allocate the arena or query the free memory");
     throw error({"the arena of ", size.count(), " bytes could not be allocated on CUDA device ",

@@ -32,7 +32,7 @@ public:
       f();
     } catch (...) {
       if (cudaStreamEndCapture(stream, &graph) != cudaSuccess)
-        cudaGetLastError(); // clears the error, which the program's own calls would take for theirs
+        cudaGetLastError(); // clears the error, so that the program's own error checks do not report it
       if (graph != nullptr) cudaGraphDestroy(graph);
       throw;
     }

@@ -31,11 +31,12 @@ public:
   using device = cuda<architecture>;
 
   /// `size`: bytes of the arena. Its last `scratch` bytes are the scratch memory that all plans share; the step
-  /// parameters are in the `device::parameter_bytes` bytes before them, so `size` - `scratch` must be at least this
-  /// number; it must also be a multiple of `device::alignment`. `index`: device index; -1: the host thread's current
-  /// device. `stream`: a cudaStream_t of that device, which must outlive the runner; null: the runner makes one. Throws
-  /// `error` if the device does not exist, if the memory cannot be allocated, if `stream` is cudaStreamLegacy with
-  /// `graph`, and as `check_code_for`, `cuda_stream` and `cuda_context` do.
+  /// parameters are in the `device::parameter_bytes` bytes before them. `size` - `scratch` must be at least
+  /// `device::parameter_bytes`, and a multiple of `device::alignment`. `index`: device index; -1: the host thread's
+  /// current device. `stream`: a cudaStream_t of that device, which must outlive the runner; null: the runner makes
+  /// one. Throws `error` if the device does not exist, if the memory cannot be allocated, if `stream` is
+  /// cudaStreamPerThread or, with `graph`, cudaStreamLegacy, and as `check_code_for`, `cuda_stream` and `cuda_context`
+  /// do.
   runner(bytes size, std::int64_t scratch, int index = -1, void* stream = nullptr)
       : runner(size, scratch, current_device(cuda_device(index)), static_cast<cudaStream_t>(stream)) {}
 
@@ -95,7 +96,7 @@ public:
       try {
         capture(call, launches, start);
       } catch (std::exception const&) { // this run is enqueued; the next run first tries to capture again
-        cudaGetLastError();             // clears the error, which the program's own calls would take for theirs
+        cudaGetLastError();             // clears the error, so that the program's own error checks do not report it
       }
     } else {
       context_.write_parameters(arena_.staged(parameters));

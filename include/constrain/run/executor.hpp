@@ -94,7 +94,7 @@ inline std::int64_t current_iterations(plan_view const& plan, int axis, loop_sta
 }
 
 /// A bit mask of the outputs to which the step adds in the current iteration instead of overwriting them: every output
-/// that accumulates, except in the first write to an instance of it in a run. (Outputs with a bit in `step::adds`
+/// that accumulates, except in the first write to one of its instances in a run. (Outputs with a bit in `step::adds`
 /// always add: an earlier step has written them.)
 inline unsigned current_adds(plan_view const& plan, step const& s, loop_state const& loops) {
   unsigned adds = s.accumulates;

@@ -23,9 +23,9 @@ public:
   constrain::arena& arena() { return arena_; }
   constrain::arena const& arena() const { return arena_; }
 
-  /// Runs the plan `planned_entry::value` once; the run is complete when the function returns. `h`: has `before` and
-  /// `after`, which are called around every kernel. The second template parameter, `call` in the runner for a CUDA
-  /// device, is not used here. Throws what a kernel or a hook throws.
+  /// Runs the plan `planned_entry::value` once; the run is complete when the function returns. `h`: the hooks. The
+  /// second template parameter, `call` in the runner for a CUDA device, is not used here. Throws what a kernel or a
+  /// hook throws.
   template <class planned_entry, joint_call = joint_call::step, class hooks = no_hooks>
   void run(step_parameters const& parameters, hooks&& h = {}) {
     give_signal_stacks();

@@ -33,7 +33,7 @@ constexpr std::int64_t equal_part(std::int64_t extent, std::int64_t maximum, std
 template <class packed, class stored> struct gemm_block_of_b {
   packed const* panel;
   std::int64_t stride, panel_stride;
-  // The block in memory: op(B)'s rows, or B's if it is transposed, are `ldb` elements apart; `k` is its extent along k.
+  // The block in memory: rows of the stored B are `ldb` elements apart; `k` is the block's extent along k.
   stored const* source;
   std::int64_t ldb, k;
   transpose transposed;
@@ -211,10 +211,10 @@ void gemm_packed(transpose a_transposed, transpose b_transposed, std::int64_t m,
   });
 }
 
-/// Whether vdpbf16ps multiplies two bf16 operands. AMD Zen 4 and Zen 5 do twice as many multiply-adds per second with
-/// it as with fp32's instruction. An Intel Xeon (family 6, model 207) does half as many with it as with fp32's; unlike
-/// these AMD processors, it also has AVX512-FP16. On two Zen 5 cores, a step of GPT-2 124M with 4 x 256 tokens took
-/// 0.99 s with vdpbf16ps and 1.74 s with operands converted to fp32. In a build with oneDNN 2.6, it took 0.95 s with
+/// Whether GEMMs of two bf16 operands use vdpbf16ps. AMD Zen 4 and Zen 5 do twice as many multiply-adds per second with
+/// vdpbf16ps as with the fp32 FMA instruction. An Intel Xeon (family 6, model 207), which unlike these AMD processors
+/// has AVX512-FP16, does half as many. On two Zen 5 cores, a step of GPT-2 124M with 4 x 256 tokens took 0.99 s with
+/// vdpbf16ps and 1.74 s with operands converted to fp32. In a build with oneDNN 2.6, the step took 0.95 s with
 /// vdpbf16ps and 1.08 s with oneDNN's bf16 GEMMs.
 #if defined(__AVX512BF16__) && !defined(__AVX512FP16__)
 inline constexpr bool multiplies_pairs = true;

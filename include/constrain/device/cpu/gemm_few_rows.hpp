@@ -34,7 +34,7 @@ constexpr bool prefers_few_rows(std::int64_t rows, std::int64_t columns, std::in
 struct gemm_transposed_tile {
   using vector = vector_of<float>::vector;
   static constexpr int lanes = vector_of<float>::lanes, width = 2 * lanes;
-  /// Up to `lanes` adjacent elements of C, of which only the first ones are accessed.
+  /// The type of an asm operand: `lanes` adjacent elements of C, of which a masked access touches only the first ones.
   struct elements_of_c {
     float element[lanes];
   };

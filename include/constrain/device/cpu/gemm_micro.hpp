@@ -204,8 +204,8 @@ template <class packed, class panel_of_a, class panel_of_b, class real = sum_of<
      ...);
 }
 
-/// Whether there is a micro-kernel that also packs B, for micro-tiles of `rows` rows: only for the three tallest, to
-/// limit the code's size. `maximum`: the rows of a complete micro-tile.
+/// Whether there is a micro-kernel that also packs B, and one that reads A in place, for micro-tiles of `rows` rows:
+/// only for the three tallest, to limit the code's size. `maximum`: the rows of a complete micro-tile.
 constexpr bool has_packing_kernel(std::int64_t rows, int maximum) { return rows >= maximum - 2; }
 
 /// Whether there is a micro-kernel for micro-tiles of `rows` rows; `maximum`: the rows of a complete one. If there are

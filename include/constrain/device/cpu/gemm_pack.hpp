@@ -155,8 +155,8 @@ void gemm_pack(stored const* source, std::int64_t stride, std::int64_t extent, s
       }
   };
   if constexpr (along_extent) {
-    // The source has one row per k. Packs 8 of these rows for every panel, then the next 8: of more rows, several could
-    // map to one cache set, and a page holds only a few rows.
+    // The source has one row per k. Packs 8 of these rows for every panel, then the next 8: if more rows were packed at
+    // a time, several could map to one cache set, and a page holds only a few rows.
     constexpr std::int64_t block = 8 / elements;
     for (std::int64_t begin = 0; begin < depth; begin += block)
       for (std::int64_t panel = 0; panel < panels.count; ++panel) {

@@ -33,7 +33,7 @@ template <class packed> struct gemm_rows_in_place {
   }
   /// As in `gemm_packed_rows`.
   [[gnu::always_inline]] void advance(std::int64_t count) { next += count; }
-  /// Prefetches nothing: the processor prefetches what is adjacent along k.
+  /// Prefetches nothing: the processor itself prefetches elements that are adjacent along k.
   [[gnu::always_inline]] void fetch(std::int64_t) const {}
 };
 

@@ -40,8 +40,8 @@ inline int thread_count() noexcept {
 }
 
 /// Calls `f(i)` for i in [0, count), vectorized. The calls must be independent. Loops whose bodies create objects of
-/// class types such as bfloat16 should use this function: in a loop of their own after CONSTRAIN_SIMD, g++ keeps these
-/// objects in memory, one per lane, which is slower.
+/// class types such as bfloat16 should use this function: in a plain loop after CONSTRAIN_SIMD, g++ keeps these objects
+/// in memory, one per lane, which is slower.
 template <class function> void simd_loop(std::int64_t count, function const& f) {
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < count; ++i) f(i);

@@ -57,8 +57,8 @@ private:
 /// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, since a signal handler that
 /// `fit` installs may run in any of these threads.
 inline void give_signal_stacks() {
-  // Later parallel regions reuse the threads of this one. It runs every time, because g++'s OpenMP library ends the
-  // surplus threads when a region has fewer threads, and later creates new ones.
+  // Later parallel regions reuse the threads of this region. This region runs every time, because g++'s OpenMP library
+  // ends the surplus threads when a region has fewer threads, and later creates new ones.
   parallel_for(thread_count(), [](std::int64_t) {
     thread_local signal_stack const stack;
     static_cast<void>(stack);

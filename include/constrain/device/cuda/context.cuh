@@ -17,8 +17,9 @@ class nccl_ranks;
 /// the step parameters in device memory.
 class cuda_context {
 public:
-  static constexpr std::size_t multi_tensor_bytes =
-      3584; // of a `multi_tensor`; leaves space for other arguments within 4 KiB, a kernel's limit before CUDA 12.1
+  /// Maximum bytes of a `multi_tensor`. Leaves space for other arguments within 4 KiB, the limit for all arguments of a
+  /// kernel before CUDA 12.1.
+  static constexpr std::size_t multi_tensor_bytes = 3584;
 
   /// `parameters` points to cuda<...>::parameter_bytes bytes of device memory. `stream` and this memory must outlive
   /// this object. Throws `error` if cuBLASLt cannot be initialized.

@@ -63,8 +63,9 @@ namespace detail {
 inline constexpr std::int64_t gemm_row_unit = 8;
 
 /// The extent of a part along a dimension that indexes the columns of one or two stored matrices. `leading`,
-/// `other_leading`: the leading dimensions of these matrices; 0: no such matrix. If there is one, and all leading
-/// dimensions are multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not change.
+/// `other_leading`: the leading dimensions of these matrices; 0: no such matrix. If there is at least one, and all
+/// leading dimensions are multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not
+/// change.
 constexpr std::int64_t without_remainder(std::int64_t extent, std::int64_t leading, std::int64_t other_leading) {
   bool const padded = leading % gemm_row_unit == 0 && other_leading % gemm_row_unit == 0;
   bool const has_matrix = leading != 0 || other_leading != 0;

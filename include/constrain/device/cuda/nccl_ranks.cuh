@@ -65,7 +65,7 @@ private:
       auto const status = cudaEventQuery(event_);
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) cuda_check(status, "run the kernels");
-      cudaGetLastError(); // clears "not ready", which the program's own calls would take for an error
+      cudaGetLastError(); // clears "not ready", so that the program's own error checks do not report it
       for (auto* group : {data_.get(), zero_.get()})
         if (group != nullptr) group->check_health();
       if (data_ && waited.seconds() > deadline_) data_->throw_timeout("run the kernels", deadline_);

@@ -14,7 +14,7 @@ public:
   explicit pinned_memory(std::int64_t size) {
     auto const status = cudaMallocHost(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size));
     if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError(); // clears the error, which the program's own calls would take for theirs
+      cudaGetLastError(); // clears the error, so that the program's own error checks do not report it
       throw error({"CUDA could not allocate ", size,
                    " bytes of pinned memory of the host, which hold a step's batch and results; free memory of the "
                    "host, or use a smaller batch"});

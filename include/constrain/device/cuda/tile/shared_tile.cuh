@@ -18,7 +18,7 @@ template <class T> struct matrix_view {
   bool aligned = false;    // whether each row of the submatrix begins and ends at a multiple of 16 bytes
 };
 
-/// A tile [rows, columns] of a matrix in shared memory, in 16-byte units that are swizzled. Declare it `__shared__`.
+/// A tile [rows, columns] of a matrix, stored in shared memory in swizzled 16-byte units. Declare it `__shared__`.
 template <class element_, int rows_, int columns_> struct shared_tile {
   using element = element_;
   static constexpr int rows = rows_, columns = columns_;
@@ -27,9 +27,9 @@ template <class element_, int rows_, int columns_> struct shared_tile {
 
   static constexpr int row_bytes = columns * static_cast<int>(sizeof(element));
 
-  /// The elements, as bytes: a `__shared__` variable cannot have initializers, as those of 16-bit floats do. Rows are
-  /// aligned to their size, so that `moved` can change the bits of an address that select a unit without changing the
-  /// other bits.
+  /// The elements, as bytes: a `__shared__` variable cannot have initializers, and float16 and bfloat16 have them. Rows
+  /// are aligned to their size, so that `moved` can change the bits of an address that select a unit without changing
+  /// the other bits.
   alignas(row_bytes) std::byte bytes[rows * row_bytes];
 
   /// The first element of unit `unit` of row `row`.

@@ -11,7 +11,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// a row or, with four units per row, all units of two consecutive rows.
 template <int units> CT_HOST_DEVICE constexpr int swizzled(int row, int unit) {
   static_assert(units >= 4 && (units & (units - 1)) == 0);
-  constexpr int rows_across_banks = units < 8 ? 8 / units : 1; // as few consecutive rows as cover all banks
+  constexpr int rows_across_banks = units < 8 ? 8 / units : 1; // the fewest consecutive rows that cover all banks
   constexpr int permuted = units < 8 ? units : 8;
   return unit ^ (row / rows_across_banks % permuted);
 }
