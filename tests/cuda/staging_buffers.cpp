@@ -11,8 +11,8 @@ TEST_CASE("a lack of pinned memory is told from a failure of the device") {
   on_host::let_fail(1);
   auto const what = ct::test::sentence([] { ct::pinned_memory(64); });
   on_host::let_fail(0);
-  CHECK(what == "CUDA could not allocate 64 bytes of pinned memory of the host, which hold a step's batch and results; "
-                "free memory of the host, or use a smaller batch");
+  CHECK(what == "CUDA could not allocate 64 bytes of pinned host memory for a step's batch and results; free host "
+                "memory, or use a smaller batch");
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 

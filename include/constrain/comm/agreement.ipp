@@ -69,7 +69,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   default:
     return concat({name_of(call), ": the batches of rank 0 and rank ", rank,
                    " come from different data sets, or from different positions in one; on all ranks, pass the same "
-                   "batches of the same data set, with the same tail, or arrays"});
+                   "batches of the same data set with the same tail, or pass arrays on all ranks"});
   }
 }
 

@@ -16,8 +16,7 @@ public:
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError(); // clears the error, so that the program's own error checks do not report it
       throw error({"CUDA could not allocate ", size,
-                   " bytes of pinned memory of the host, which hold a step's batch and results; free memory of the "
-                   "host, or use a smaller batch"});
+                   " bytes of pinned host memory for a step's batch and results; free host memory, or use a smaller batch"});
     }
     cuda_check(status, "allocate pinned memory");
   }
