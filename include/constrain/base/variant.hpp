@@ -145,7 +145,7 @@
 #endif
 #define CONSTRAIN_INLINE
 #elif defined(CONSTRAIN_COMPANION_FUNCTIONS) || defined(CONSTRAIN_COMPANION_KERNELS)
-#error "The companion library has flags that its users lack; give constrain_add_compiled a target with the users' flags."
+#error "The companion library has flags that its users lack; give constrain_add_compiled a target with these flags."
 #else
 #define CONSTRAIN_VARIANT CONSTRAIN_FLAGS
 #define CONSTRAIN_DEFINITIONS 1

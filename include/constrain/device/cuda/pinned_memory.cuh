@@ -15,8 +15,9 @@ public:
     auto const status = cudaMallocHost(reinterpret_cast<void**>(&memory_), static_cast<std::size_t>(size));
     if (status == cudaErrorMemoryAllocation) {
       cudaGetLastError(); // clears the error, so that the program's own error checks do not report it
-      throw error({"CUDA could not allocate ", size,
-                   " bytes of pinned host memory for a step's batch and results; free host memory, or use a smaller batch"});
+      throw error(
+          {"CUDA could not allocate ", size,
+           " bytes of pinned host memory for a step's batch and results; free host memory, or use a smaller batch"});
     }
     cuda_check(status, "allocate pinned memory");
   }
