@@ -67,10 +67,10 @@ examples parse_labelled_json_lines(std::string_view lines, std::string const& pa
 /// Texts and their classes from a JSON Lines file, as examples for a model with the inputs tokens [sequences, tokens]
 /// and lengths [sequences] (without `.lengths`, only tokens) and for `ct::classification`. Each line is an object like
 /// {"text": "a fine film", "label": 1}. Each byte of a text is a token; the vocabulary size is 256. A text is cut to
-/// `.length` tokens, or padded with token 0. A label is a class from 0 on or, with `.class_names`, also a name. Blank
-/// lines and other members of an object are skipped. Throws `error`, with path and line number, for a malformed line, a
-/// missing member, an unknown name and a class out of range. Also throws `error` if there is no text, if the file
-/// cannot be read, for an option out of range, for equal names in `.text` and `.label`, for class names that occur
+/// `.length` tokens, or padded with token 0. A label is a class from 0 on or, with `.class_names`, the name of a class.
+/// Blank lines and other members of an object are skipped. Throws `error`, with path and line number, for a malformed
+/// line, a missing member, an unknown name and a class out of range. Also throws `error` if there is no text, if the
+/// file cannot be read, for an option out of range, for equal names in `.text` and `.label`, for class names that occur
 /// twice or do not match `.classes`, or if the examples exceed this machine's physical memory.
 examples labelled_json_lines(std::string const& path, labelled_json_lines_options const& options);
 

@@ -59,13 +59,14 @@ struct weight_format {
   // compared.
   std::string normalized{};
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
-  std::span<stored_copy const> copies{};          // loaded only if the tensors that they copy are missing; refused if
-                                                  // they differ from these and, with `.strict`, if they are not loaded
-                                                  // and no suffix in `ignored_suffixes` matches
+  // Copies of other tensors. A copy is loaded only if the tensor that it copies is missing. Refused: a copy that
+  // differs from this tensor and, with `.strict`, a copy that is not loaded and matches no suffix in
+  // `ignored_suffixes`.
+  std::span<stored_copy const> copies{};
   // Keys of `configuration` and `normalized` that describe only the head. With `.strict = false`, `load_pretrained`
   // does not compare them.
   std::span<std::string_view const> head_keys{};
-  // Keys of `configuration` whose values `normalized` replaces: they are compared only in its form.
+  // Keys of `configuration` whose values `normalized` replaces: they are compared only in the form of `normalized`.
   std::span<std::string_view const> normalized_keys{};
   // Keys of `configuration` that only limit inputs: `trainer::load`, `load_tensors` and `resume` do not compare them.
   std::span<std::string_view const> limits{};

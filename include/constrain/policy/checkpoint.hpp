@@ -110,11 +110,11 @@ template <class... ops> constexpr slot_of::checkpointing value_of_keep() {
 /// Selective recomputation (Korthikanti et al. 2022, section 5). Keeps the results of these ops; the backward pass
 /// recomputes the other activations that it needs, inside and outside repeats, each just before its first use. Some
 /// activations are always kept: the inputs of the iterations of each repeat, the results of collectives and of ops that
-/// read or write an accumulator (such as the loss), results that are read outside of a loop around their op, and
-/// results that the backward pass needs so soon that dropping them would free no memory. `keep<>` keeps only these.
-/// Name the ops that the model calls: `keep<op::attention>` also keeps the results of flash attention. An element-wise
-/// function f is `op::elementwise<f>`. At most 16 ops can be named. Training gives the same weights as with `none`, bit
-/// for bit.
+/// read or write an accumulator (such as the loss), results that are read outside of a loop around their op, results
+/// that the backward pass needs so soon that dropping them would free no memory, and, with optimizer::in_backward,
+/// results that could be recomputed only from a parameter that is already updated. `keep<>` keeps only these. Name the
+/// ops that the model calls: `keep<op::attention>` also keeps the results of flash attention. An element-wise function
+/// f is `op::elementwise<f>`. At most 16 ops can be named. Training gives the same weights as with `none`, bit for bit.
 template <class... ops> struct keep {
   using slot = slot_of::checkpointing;
   static constexpr slot value = detail::value_of_keep<ops...>();

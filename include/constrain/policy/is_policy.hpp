@@ -13,12 +13,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///       static constexpr slot value{.micro_batches = n};
 ///     };
 ///
-/// Optional members (`name` must be UTF-8; `pass` returns the changed program, and must be given together with `after`;
-/// see program/program.hpp; the name of a member type `base` is printed behind `name`):
+/// Optional members:
 ///
 ///     static constexpr char const* name = "accumulate";         // in output and saved runs; default: the type's name
 ///     static constexpr auto after = pass_name::selected;        // the pass of the library after which `pass` runs
 ///     static constexpr program pass(program const& p, slot const& value);
+///
+/// `name` must be UTF-8. If the policy also has a member type `base`, output shows the name of `base` after `name`, as
+/// in "averaged<adamw>". `pass` returns the changed program (program/program.hpp); `pass` and `after` must be given
+/// together.
 template <class type> concept slotted_policy = requires {
   typename type::slot;
   requires is_slot<typename type::slot>;

@@ -60,10 +60,10 @@ template <> struct weight_format_of<llama> {
   /// has values for both versions, only those that Transformers 5 reads are used. A missing key gets Transformers'
   /// default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. The model_type of a
   /// Mistral becomes "llama", with or without a sliding window. A Qwen's use_sliding_window becomes false if
-  /// sliding_window is null, if max_window_layers gives no layer the window, or if layer_types is there, which then
-  /// tells. layer_types becomes one text, the type of all layers or "several"; a Llama's is left out. The window's size
-  /// is kept only for a Mistral. The rope_type "linear" with the factor 1 becomes "default", and the activation "swish"
-  /// becomes "silu", its other name. Throws `error` if one of these values has the wrong type.
+  /// sliding_window is null, if max_window_layers leaves no layer with a window, or if the file has layer_types, which
+  /// take precedence. layer_types becomes one text, the type of all layers or "several"; a Llama's is left out. The
+  /// window's size is kept only for a Mistral. The rope_type "linear" with the factor 1 becomes "default", and the
+  /// activation "swish" becomes "silu", its other name. Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

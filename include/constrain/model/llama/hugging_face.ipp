@@ -51,8 +51,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
 
 /// Writes the members about the kind of model and its sliding windows into the open object of `json`.
 [[gnu::cold]] CONSTRAIN_INLINE void normalize_windows(io::json const& configuration, io::json_writer& json) {
-  // A Mistral is a Llama that may have a sliding window. A Mistral's window always counts; other models use theirs only
-  // if use_sliding_window is true, and a Qwen only in the layers from max_window_layers on.
+  // A Mistral is a Llama that may have a sliding window. A Mistral's window does not depend on use_sliding_window;
+  // other models use theirs only if it is true, and a Qwen only in the layers from max_window_layers on.
   auto const model = configuration.value("model_type");
   std::string_view const kind = model ? model->string() : "";
   bool const is_mistral = kind == "mistral", is_qwen = kind == "qwen2" || kind == "qwen3";

@@ -68,8 +68,8 @@ namespace optimizer {
 /// matrix has a separate `row` and `column`, but rms is taken over the stack. For biases, norms and other vectors, v =
 /// beta2 v + (1 - beta2) (g^2 + epsilon1) is stored for each element, and u = g / sqrt(v). Each part of a parameter
 /// (`in_parts`) is a separate tensor. In fp32, the state of a matrix takes 4 (rows + columns) bytes, and the state of a
-/// vector 4 bytes per element. On a CUDA device, a parameter of more than 65,535 matrices fails to launch in the first
-/// step. Refused: a parameter that parallel::tensor divides.
+/// vector 4 bytes per element. On a CUDA device, if a parameter has more than 65,535 matrices, the first step throws
+/// `error`, because a kernel fails to launch. Refused: a parameter that parallel::tensor divides.
 struct adafactor {
   static constexpr char const* name = "adafactor";
 

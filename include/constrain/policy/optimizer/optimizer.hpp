@@ -70,7 +70,7 @@ struct optimizer {
   bool has_update = true;   // false: the optimizer, or one inside it, has `state` but lacks an `update` to call
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
-  bool nests = true;        // false: a wrapper of the library, not in_backward, is given twice or in the wrong order
+  bool nests = true;        // false: a library wrapper other than in_backward is given twice or in the wrong order
   bool steps_fit = true;    // false: the optimizer, or one inside it, has a wrong number of Newton-Schulz steps
   bool in_backward = false; // whether parameters are updated in the backward pass
   bool is_outermost = true; // false: the optimizer wraps an optimizer that updates in the backward pass
