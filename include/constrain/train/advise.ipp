@@ -36,10 +36,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (largest > memory)
     a.text += "- the largest parameter and its gradient in fp32 do not fit: tiling of a layer is not implemented yet; "
               "parallel::tensor<ranks> divides layers over several processes on CPUs\n";
-  a.text += "- on several devices, parallel::zero<3, ranks>, with an optimizer without in_backward, shards the tensors; on "
-            "CPUs, parallel::tensor<ranks>, with an optimizer without quantized, divides the layers\n"
-            "- on one device, states and parameters would have to be offloaded to host memory: offloading is not "
-            "implemented yet\n";
+  a.text +=
+      "- on several devices, parallel::zero<3, ranks>, with an optimizer without in_backward, shards the tensors; on "
+      "CPUs, parallel::tensor<ranks>, with an optimizer without quantized, divides the layers\n"
+      "- on one device, states and parameters would have to be offloaded to host memory: offloading is not "
+      "implemented yet\n";
 }
 
 } // namespace constrain::detail
