@@ -74,8 +74,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   std::fputs(memory_table(t.memory).c_str(), out);
   auto const number = [](std::int64_t n) { return static_cast<long long>(n); };
   if (t.state.steps > 0 && t.state.corpus != corpus)
-    std::fprintf(out, "continues after step %lld with other data, from its beginning\n",
-                 number(t.state.steps.count()));
+    std::fprintf(out, "continues after step %lld with other data, from its beginning\n", number(t.state.steps.count()));
   else if (t.state.steps > 0)
     std::fprintf(out, "resumes after step %lld, epoch %lld, sample %lld\n", number(t.state.steps.count()),
                  number(t.state.position.epoch), number(t.state.position.sample));
