@@ -1,6 +1,6 @@
 // Trains the main job (examples/main_job.hpp) with several 16-bit precisions and with 16-bit and 8-bit optimizer
-// states. Trains each from several seeds, and compares its mean validation loss with that of fp32 AdamW. Prints a table
-// and, if a directory is given, writes JSON.
+// states. Trains each from several seeds, and compares its mean validation loss with the mean of fp32 AdamW. Prints a
+// table and, if a directory is given, writes JSON.
 
 #include "../examples/main_job.hpp"
 #include "measure.hpp"
@@ -21,7 +21,7 @@ namespace {
 /// A set of policies and its losses.
 struct row {
   char const* key;
-  double bound; // largest allowed ratio of the mean loss to that of fp32 AdamW
+  double bound; // largest allowed ratio of the mean loss to the mean loss of fp32 AdamW
   double (*train)(ct::data::corpus const& training, ct::data::corpus const& validation, std::int64_t steps,
                   std::uint64_t seed);
   std::vector<double> losses{}; // validation losses, one per seed

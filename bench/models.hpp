@@ -28,7 +28,7 @@ struct of_bert_large {
   using objective = classification;
   static constexpr std::int64_t sequences = 1;
 };
-/// Llama 3.2 1B, or as many of its 16 layers as are given. All of them take more than 20 GB with AdamW.
+/// The first `layers` of the 16 layers of Llama 3.2 1B. All 16 take more than 20 GB with AdamW.
 template <int layers = llama3_2_1b.layers> struct of_llama_1b {
   static std::string name() {
     return layers == llama3_2_1b.layers ? "llama_1b" : "llama_1b_" + std::to_string(layers) + "_layers";
@@ -42,7 +42,7 @@ template <int layers = llama3_2_1b.layers> struct of_llama_1b {
   static constexpr std::int64_t sequences = 1;
 };
 
-/// A trainer of one of these models with data for one step, which it runs again and again.
+/// A trainer of one of these models, and one batch, which every step uses.
 template <class of, class trainer_, int tokens> class repeated_step {
 public:
   using trainer = trainer_;

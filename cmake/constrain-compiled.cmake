@@ -1,4 +1,4 @@
-# The companion library: the functions that depend on no trainer (files, JSON, saved runs, logs) and the CPU kernels of
+# The companion library: the functions that depend on no trainer (files, JSON, saved runs, logs) and most CPU kernels of
 # the models (constrain/train/compiled_kernels.hpp), compiled once instead of in every translation unit. Results are the
 # same with and without it, if the program has the same options for optimization.
 #

@@ -27,8 +27,8 @@ struct machine {
   }
 };
 
-/// The bf16 FLOP/s on dense matrices, from NVIDIA's data sheets; 0 for a device that is not listed here. Full names: an
-/// H200 NVL and a MIG instance of an H200 are slower than an H200.
+/// The bf16 FLOP/s on dense matrices, from NVIDIA's data sheets; 0 for a device that is not listed here. The full name
+/// must match: an H200 NVL and a MIG instance of an H200 are slower than an H200.
 inline double data_sheet_flops(std::string const& name) {
   struct {
     char const* name;

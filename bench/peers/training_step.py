@@ -5,8 +5,7 @@ Llama from Transformers.
                      [--mode eager|compile] [--update auto|fused|foreach] [--rounds N] [--threads N]
 
 Prints one line: model, precision, size, mode, form of AdamW, seconds of the median step, peak bytes and version of
-PyTorch.
-With --update auto, the default, it tries AdamW's fused and foreach forms and measures the faster one."""
+PyTorch. With --update auto, the default, it tries AdamW's fused and foreach forms and measures the faster one."""
 
 import argparse
 import math
