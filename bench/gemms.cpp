@@ -173,8 +173,8 @@ arguments read_arguments(int count, char** values) {
   }
   for (auto const rows : a.rows)
     if (std::ranges::find(all_rows, rows) == std::end(all_rows))
-      throw ct::error("gemms: --rows is 64, 256, 1024 or 4096");
-  if (!a.type.empty() && a.type != "fp32" && a.type != "bf16") throw ct::error("gemms: --type is fp32 or bf16");
+      throw ct::error("gemms: --rows must be 64, 256, 1024 or 4096");
+  if (!a.type.empty() && a.type != "fp32" && a.type != "bf16") throw ct::error("gemms: --type must be fp32 or bf16");
   return a;
 }
 

@@ -1,4 +1,4 @@
-// refused: ct::repeat needs at least one iteration
+// refused: ct::repeat: the number of iterations is
 // shows: repeat_of_nothing
 // diagnosis: refused, any, any, 1, -1
 #include <constrain/constrain.hpp>

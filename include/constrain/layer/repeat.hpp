@@ -11,7 +11,7 @@ namespace refusals {
 
 /// A repeat has fewer than one iteration: `got`.
 template <diagnosis d> struct repeat_of_nothing {
-  static_assert(d.ok(), "ct::repeat needs at least one iteration; its number of iterations is `got`");
+  static_assert(d.ok(), "ct::repeat: the number of iterations is `got`; write at least 1");
 };
 
 /// The body of a repeat returns a value whose shape differs from the argument's: the value has `got` elements, and the
