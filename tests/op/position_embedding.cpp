@@ -1,5 +1,10 @@
 #include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
+#include "relative_error.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
 
 namespace ct = constrain;
 using namespace constrain::test;
@@ -29,11 +34,38 @@ struct model {
 };
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = 2, .tokens = 4}>;
 
+// Prefix tuning: a vector, which stays fp32 in mixed precision, stands before the tokens of each sequence.
+struct prefixed {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 6});
+    auto const prefix =
+        ct::reshape(ct::parameter(x, "prefix", shape(6), ct::role::bias, {.stddev = 1}), shape(1, 1, 6));
+    auto all = prefix;
+    for (int i = 1; i < x.shape().extent[0]; ++i) all = ct::concatenate({all, prefix}, 0);
+    all = ct::concatenate({all, x}, 1);
+    return ct::linear("head", ct::select_token(ct::position_embedding("position", all, {.context = 6}), 0), 5);
+  }
+};
+
+template <class precision> std::vector<double> table_gradient() {
+  ct::trainer<ct::task<prefixed{}, ct::classification, ct::micro_batch{.sequences = 2, .tokens = 4}>, precision> t;
+  std::vector<std::int32_t> const inputs{0, 3, 1, 6, 2, 5, 4, 0}, labels{3, 1};
+  t.step(t.batch(inputs, labels));
+  std::vector<double> values(36);
+  t.gradient("position.weight").copy_to(std::span(values));
+  REQUIRE(values[0] != 0);
+  return values;
+}
+
 } // namespace
 
 TEST_CASE("position_embedding: gradients") {
   check_gradients<task>();
   check_gradients<task, ct::accumulate<2>>();
+}
+
+TEST_CASE("position_embedding: an x that mixed precision keeps in fp32 and a 16-bit table are promoted") {
+  CHECK(relative_error(table_gradient<ct::precision::bf16>(), table_gradient<ct::precision::fp32>()) <= 1.6e-2);
 }
 
 TEST_CASE_TEMPLATE("position_embedding: adds a row of the table to each token", real, float, double) {
