@@ -54,6 +54,10 @@ private:
 /// returns false and sets `errno`; some of the bytes may have been written.
 bool write_all(descriptor const& file, std::string_view bytes);
 
+/// Syncs a file or directory to disk (fsync); continues after an interruption. On failure, returns false and sets
+/// `errno`. EINVAL counts as success: file systems that cannot sync the file or directory report it.
+[[gnu::cold]] bool sync_to_disk(descriptor const& file);
+
 /// Opens a regular file for reading, and stores the file's status (fstat) in `*status` unless `status` is null. Throws
 /// `error` if the file cannot be opened or is not a regular file; the message begins with `description`, such as "the
 /// text". Also throws the error of `system_path` for a path with a NUL byte.

@@ -94,6 +94,15 @@ private:
   return true;
 }
 
+[[gnu::cold]] CONSTRAIN_INLINE bool sync_to_disk(descriptor const& file) {
+  // After a failed fsync, another one may succeed although the data is not on the disk. An interrupted one has not
+  // failed.
+  int result = 0;
+  do result = ::fsync(file.get());
+  while (result != 0 && errno == EINTR);
+  return result == 0 || errno == EINVAL;
+}
+
 [[gnu::cold]] CONSTRAIN_INLINE descriptor open_file(std::string const& path, std::string const& description,
                                                     struct stat* status) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer.

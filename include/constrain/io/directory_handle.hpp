@@ -3,13 +3,11 @@
 #include "constrain/io/descriptor.hpp"
 #include "constrain/io/path.hpp"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <optional>
 #include <string>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
@@ -56,9 +54,9 @@ public:
   [[gnu::noinline, gnu::cold]] std::optional<std::vector<std::string>> names() const {
     return directory_names(".", get());
   }
-  /// Syncs the directory to disk (fsync), so that changes to its entries survive a power failure. On failure returns
-  /// false and sets `errno`. EINVAL counts as success: file systems that cannot sync directories report it.
-  bool sync() const { return ::fsync(get()) == 0 || errno == EINVAL; }
+  /// Syncs the directory to disk (`sync_to_disk`), so that changes to its entries survive a power failure. On failure
+  /// returns false and sets `errno`.
+  bool sync() const { return sync_to_disk(file_); }
 
   /// Locks the directory (flock) until the handle is closed. Returns false if another handle holds the lock (`errno` is
   /// EWOULDBLOCK) or if locking fails (other values of `errno`), for example on a file system without locks. Does not

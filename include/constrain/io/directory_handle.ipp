@@ -3,7 +3,9 @@
 #include "constrain/io/directory_handle.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <unistd.h>
 
 namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
 

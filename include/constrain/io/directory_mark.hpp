@@ -49,9 +49,8 @@ public:
   /// Lists files that are about to be created, and syncs the mark to disk. Does nothing if `add` has listed all of them
   /// before. On failure returns false and sets `errno`.
   [[gnu::cold]] bool add(std::vector<std::string> const& names);
-  /// Syncs the mark to disk. On failure returns false and sets `errno`. EINVAL (the file system does not support it)
-  /// counts as success.
-  bool sync() { return ::fsync(file_.get()) == 0 || errno == EINVAL; }
+  /// Syncs the mark to disk (`sync_to_disk`). On failure returns false and sets `errno`.
+  bool sync() { return sync_to_disk(file_); }
 
 private:
   descriptor file_;

@@ -31,13 +31,7 @@ CONSTRAIN_INLINE void output_file::write(std::span<std::byte const> bytes) {
 
 [[gnu::cold]] CONSTRAIN_INLINE void output_file::close() {
   flush();
-  // After a failed fsync, another one may succeed although the data is not on the disk. An interrupted one has not
-  // failed, and EINVAL means that the file system does not support it.
-  int result = 0;
-  do result = ::fsync(file_.get());
-  while (result != 0 && errno == EINTR);
-  bool const is_synced = result == 0 || errno == EINVAL;
-  if (!is_synced || (::close(file_.release()) != 0 && errno != EINTR)) error_ = errno, fail();
+  if (!sync_to_disk(file_) || (::close(file_.release()) != 0 && errno != EINTR)) error_ = errno, fail();
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void output_file::flush() {
