@@ -12,6 +12,16 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
+namespace detail {
+
+/// Whether `root` has the member "format" of a manifest.
+[[gnu::cold]] CONSTRAIN_INLINE bool has_manifest_format(json const& root) {
+  auto const format = root.value("format");
+  return format && format->kind() == json_kind::string && format->string() == manifest::format;
+}
+
+} // namespace detail
+
 [[gnu::cold]] CONSTRAIN_INLINE auto manifest::find(std::string_view name) const -> entry const* {
   for (auto const& file : files)
     if (file.name == name) return &file;
@@ -30,7 +40,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 [[gnu::cold]] CONSTRAIN_INLINE manifest manifest::parse(std::string_view text, std::string const& source) {
   auto const root = json::parse(text, source);
-  if (root["format"].string() != format)
+  if (!detail::has_manifest_format(root))
     throw error({"'", source, "' does not have the format '", format, "'; give a directory that this library wrote"});
   if (root["version"].int64() != version)
     throw error({"'", source, "' has version ", root["version"].number(), ", but this library reads version ", version,
@@ -50,6 +60,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
     result.files.push_back(std::move(e));
   }
   return result;
+}
+
+[[gnu::cold]] CONSTRAIN_INLINE bool manifest::is_foreign(std::string_view text) {
+  auto const root = json::parse(text, manifest_name);
+  return !detail::has_manifest_format(root) && !root.value("crc32c");
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE std::string manifest::hexadecimal(std::uint32_t value) {

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <climits>
+#include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -159,6 +161,58 @@ TEST_CASE("a file that may exist is not called missing, and a directory that can
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   CHECK(said == "the manifest '" + (directory / "run/manifest.json") +
                     "' cannot be opened (Too many open files); check the path and its permissions");
+}
+
+namespace {
+
+/// Copies a saved run as `cp run/* copy` does: without its mark, which is hidden.
+void copy_files(std::string const& run, std::string const& copy) {
+  std::filesystem::create_directory(copy);
+  for (auto const& entry : std::filesystem::directory_iterator(run))
+    if (auto const name = entry.path().filename().string(); name.front() != '.')
+      std::filesystem::copy(entry.path(), copy + "/" + name);
+}
+
+} // namespace
+
+TEST_CASE("a manifest.json of another program belongs to no saved run") {
+  temporary_directory const directory;
+  trainer saved{{}, {.seed = 1}};
+  saved.save(directory / "run");
+  copy_files(directory / "run", directory / "model");
+  for (auto const* const text :
+       {R"({"name": "my app", "files": []})", R"({"format": "other"})", R"({"format": 3})", "[]", "null"}) {
+    CAPTURE(text);
+    write_file(directory / "model/manifest.json", text);
+    trainer loaded{{}, {.seed = 2}};
+    CHECK(sentence([&] { loaded.load_pretrained(directory / "model"); }) == "");
+    CHECK(values_of(loaded, "token.weight") == values_of(saved, "token.weight"));
+    auto const refusal = "manifest.json' does not have the format 'constrain directory'; give a directory that this "
+                         "library wrote";
+    CHECK(sentence([&] { loaded.load(directory / "model"); }).ends_with(refusal));
+    write_file(directory / "run/manifest.json", text); // the mark says whose directory it is
+    CHECK(sentence([&] { loaded.load_pretrained(directory / "run"); }).ends_with(refusal));
+  }
+}
+
+TEST_CASE("a damaged manifest is not another program's") {
+  temporary_directory const directory;
+  trainer t;
+  t.save(directory / "run");
+  copy_files(directory / "run", directory / "copy");
+  auto const file = directory / "copy/manifest.json", content = read_file(file);
+  t.load_pretrained(directory / "copy");
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    CAPTURE(i);
+    write_file(file, content.substr(0, i));
+    CHECK_FALSE(sentence([&] { t.load_pretrained(directory / "copy"); }).empty());
+    for (int bit = 0; bit < 8; ++bit) {
+      auto changed = content;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
+      write_file(file, changed);
+      CHECK_FALSE(sentence([&] { t.load_pretrained(directory / "copy"); }).empty());
+    }
+  }
 }
 
 namespace {

@@ -7,7 +7,10 @@
 #include "constrain/base/number_check.hpp"
 #include "constrain/io/crc32c.hpp"
 #include "constrain/io/directory_handle.hpp"
+#include "constrain/io/directory_mark.hpp"
 #include "constrain/io/directory_reader.hpp"
+#include "constrain/io/manifest.hpp"
+#include "constrain/io/mapped_file.hpp"
 #include "constrain/io/real_path.hpp"
 #include "constrain/train/saved/configuration_check.hpp"
 #include "constrain/train/saved/saved_run.hpp"
@@ -58,7 +61,20 @@ struct opened_weights {
                "); check the path and its permissions"});
 }
 
-/// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest, if this file exists, and
+/// Whether a directory is a saved run, intact or damaged. Other programs, too, write files called manifest.json. Throws
+/// as `has_file` does.
+[[gnu::cold]] CONSTRAIN_INLINE bool is_saved_run(std::string const& directory) {
+  if (!has_file(directory, io::manifest_name)) return false;
+  if (has_file(directory, io::detail::mark_name)) return true;
+  try {
+    io::mapped_file const file(concat({directory, "/", io::manifest_name}), "the manifest");
+    return !io::manifest::is_foreign(file.text());
+  } catch (error const&) {
+    return true; // `directory_reader` throws the reason, or finds the run of a save that replaced the directory
+  }
+}
+
+/// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest, if it is a saved run, and
 /// its configuration, if this file exists and `format.configuration` is not empty. `strict`: as in
 /// `pretrained_options`. `loader`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
@@ -70,7 +86,7 @@ struct opened_weights {
   if (!is_interrupted && !(status && S_ISDIR(status->st_mode))) return {nullptr, io::safetensors_files::open(path)};
   auto const path_of = [&](std::string_view name) { return concat({path, "/", name}); };
   opened_weights opened;
-  if (is_interrupted || has_file(path, io::manifest_name)) opened.run = std::make_unique<io::directory_reader>(path);
+  if (is_interrupted || is_saved_run(path)) opened.run = std::make_unique<io::directory_reader>(path);
   auto const contains = [&](char const* name) {
     return opened.run ? opened.run->contains(name) : has_file(path, name);
   };
