@@ -67,7 +67,8 @@ public:
   void finish();
 
   /// Throws `error`: "'<source>' has <the number, or the kind of value> at byte <position> where <needed> is needed;
-  /// ...". If no value begins at the position, or the number is invalid, throws the error of `number` instead.
+  /// ...". If no value begins at the position, or the number or word there is invalid, throws the error of reading it
+  /// instead.
   [[noreturn]] void refuse_value(std::string_view needed) const;
 
   /// Throws `error`: "'<source>' has no '<name>' in the object at byte <position>; ...".

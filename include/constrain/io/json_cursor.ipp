@@ -33,7 +33,9 @@ CONSTRAIN_INLINE void json_cursor::finish() {
 }
 
 CONSTRAIN_INLINE void json_cursor::refuse_value(std::string_view needed) const {
-  auto const digits = kind() == json_kind::number ? from(offset_).number() : std::string_view();
+  auto value = *this;
+  auto const digits = kind() == json_kind::number ? value.number() : std::string_view();
+  if (kind() == json_kind::boolean || kind() == json_kind::null) value.word_token();
   throw detail::unsuitable_json(source_, offset_, kind(), digits, needed);
 }
 
