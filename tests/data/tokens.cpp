@@ -170,6 +170,22 @@ TEST_CASE("tokens: a file that is written to says so, one that is touched, appen
   CHECK(sentence([&] { corpus.copy(0, out); }) == "");
 }
 
+TEST_CASE("tokens: a file that is written to says so, although its modification time is set back") {
+  temporary_directory const directory;
+  auto const path = directory / "x.bin";
+  write_file(path, bytes_of(counted(20000)));
+  auto const corpus = data::tokens(path);
+  auto const before = all(corpus);
+  auto const time = std::filesystem::last_write_time(path);
+  overwrite(path, 20000, bytes_of({before.begin() + 10000, before.begin() + 10050})); // the same bytes
+  std::filesystem::last_write_time(path, time);
+  std::filesystem::rename(path, directory / "y.bin"); // changes the status change time
+  CHECK(all(corpus) == before);
+  overwrite(directory / "y.bin", 20000, bytes_of({9}));
+  std::filesystem::last_write_time(directory / "y.bin", time);
+  CHECK(sentence([&] { corpus.token(0); }).find("was changed while in use") != std::string::npos);
+}
+
 TEST_CASE("tokens of 32 bits: with and without llm.c's header") {
   temporary_directory const directory;
   std::vector<std::uint32_t> const tokens{128000, 0, 65536, 70000, 258, 7};

@@ -30,9 +30,11 @@ CONSTRAIN_INLINE void token_file::verify() const {
   struct stat status {};
   if (::fstat(file_.get(), &status) != 0 || status.st_size > status_.st_size) return;
   constrain::detail::lock_guard const lock(verify_mutex_);
-  if (status.st_mtim.tv_sec == status_.st_mtim.tv_sec && status.st_mtim.tv_nsec == status_.st_mtim.tv_nsec) return;
+  auto const same = [](timespec a, timespec b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; };
+  // Programs such as touch can set the modification time, but not the status change time.
+  if (same(status.st_mtim, status_.st_mtim) && same(status.st_ctim, status_.st_ctim)) return;
   if (scan([](auto) {}) != checksum_) throw changed();
-  status_.st_mtim = status.st_mtim;
+  status_.st_mtim = status.st_mtim, status_.st_ctim = status.st_ctim;
 }
 
 CONSTRAIN_INLINE void token_source::visit(std::int64_t first, std::int64_t count,

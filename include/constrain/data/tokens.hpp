@@ -37,9 +37,9 @@ token_layout find_tokens(std::span<std::byte const> head, std::int64_t size, std
 /// has a wrong header or a header that contradicts `.bits`, or has a token above `corpus::largest_token`. Also throws
 /// `error` for `.bits` other than 0, 16 and 32. The file is scanned once, for its largest token and its checksum, and
 /// stays open. Tokens are read when they are used. Reading throws `error` if the file has become shorter or cannot be
-/// read, if a token is larger than the largest token of the scan, or if both the file's modification time and its
-/// tokens have changed since the scan. Appending to the file is allowed: the tokens of a file that has grown are not
-/// compared with the scanned tokens.
+/// read, if a token is larger than the largest token of the scan, or if the tokens and one of the file's times
+/// (modification, status change) have changed since the scan. Appending to the file is allowed: the tokens of a file
+/// that has grown are not compared with the scanned tokens.
 corpus tokens(std::string const& path, tokens_options const& options = {});
 
 } // namespace constrain::data
