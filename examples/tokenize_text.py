@@ -38,6 +38,10 @@ def documents(paths):
                 text = value.get("text") if isinstance(value, dict) else None
                 if not isinstance(text, str):
                     raise SystemExit(f"{path}:{number} has no string in 'text'")
+                try:
+                    text.encode("utf-8")
+                except UnicodeEncodeError:
+                    raise SystemExit(f"{path}:{number} has half of a surrogate pair in 'text'") from None
                 yield text
 
 
