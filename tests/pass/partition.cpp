@@ -1,5 +1,6 @@
 #include "simulate.hpp"
 
+#include <constrain/pass/divide.hpp>
 #include <doctest/doctest.h>
 
 #include <string>
@@ -267,6 +268,37 @@ constexpr program without_loss() {
 }
 static_assert(without_loss().result("clip_coefficient") && !without_loss().result("loss"));
 static_assert(verify(partition(without_loss(), true, 2)).ok());
+
+/// Ops of a model: x times a parameter, element by element.
+struct product_gradient : full_op {
+  static constexpr char const* name = "product_gradient";
+};
+struct product : full_op {
+  static constexpr char const* name = "product";
+  static constexpr char const* layouts = "*, * -> *";
+  static constexpr void gradient(backward& b) {
+    b.emit<product_gradient>({b.gradient(), b.input(1)}, {0});
+    b.emit<product_gradient>({b.gradient(), b.input(0)}, {1});
+  }
+};
+struct scaled {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 6, .width = 4});
+    auto const scale = parameter(x, "scale", shape(2, 3, 4), role::norm, {.constant = 1});
+    return linear("head", emit<product>({x, scale}), 6, {.role = role::head});
+  }
+};
+/// The step of `scaled` on `tensor_ranks` tensor ranks times two ranks of zero<3>.
+constexpr program of_scaled(int tensor_ranks) {
+  auto const forward = built<task<scaled{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>();
+  auto const step = update<optimizer::sgd>(differentiate(divide(dead_code_elimination(forward), tensor_ranks)));
+  return constrain::partition(step, {.distributed = true, .shards = 2, .tensor = tensor_ranks});
+}
+// The activation differs between the ranks of zero, so no rank keeps a shard of it. In a mesh, it is a sum over a
+// tensor group, whose ranks train on the same data.
+static_assert(verify(of_scaled(1)).ok() && count(of_scaled(1), info_of<op::local_shard>) == 0);
+static_assert(count(of_scaled(2), info_of<op::tensor_sum>) > 0);
+static_assert(verify(of_scaled(2)).ok() && count(of_scaled(2), info_of<op::local_shard>) == 0);
 
 } // namespace
 

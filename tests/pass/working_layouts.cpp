@@ -55,7 +55,7 @@ struct one_call {
     n = out.append(info_of<op>, n);
     nest const where(out.program);
     partial_sums const sums(out.program, where);
-    return f(working_layouts(out.program, sums), n);
+    return f(working_layouts(out.program, out.program, sums), n);
   }
 };
 
@@ -150,7 +150,7 @@ constexpr int updates_on_shards(int stage) {
     p.values[v].layout = stored_layout(p, v, {.distributed = true, .stage = stage, .shards = 2});
   nest const where(p);
   partial_sums const sums(p, where);
-  working_layouts const layouts(p, sums);
+  working_layouts const layouts(p, p, sums);
   int count = 0;
   for (auto const& n : p.nodes)
     if (n.kind == node_kind::call && n.op == &info_of<op::update<optimizer::adamw>>)
@@ -168,7 +168,7 @@ TEST_CASE("ops read parameters in full in stage 3 only") {
       p.values[v].layout = stored_layout(p, v, {.distributed = true, .stage = stage, .shards = 2});
     nest const where(p);
     partial_sums const sums(p, where);
-    working_layouts const layouts(p, sums);
+    working_layouts const layouts(p, p, sums);
     int in_full = 0;
     for (auto const& n : p.nodes) {
       if (n.kind != node_kind::call) continue;

@@ -20,7 +20,7 @@ public:
   constexpr partitioning(program const& p, slot_of::parallelism const& parallelism)
       : in_(p), nest_(p), sums_(p, nest_), clip_coefficient_(p.result("clip_coefficient")), shards_(parallelism.shards),
         reduces_once_(parallelism.stage == 1 && parallelism.shards > 1), out_(without_nodes(p)),
-        layouts_(out_.program, sums_) {
+        layouts_(p, out_.program, sums_) {
     out_.program.distributed = true;
     out_.program.shards = shards_;
     for (int v = 0; v < p.values.size(); ++v)

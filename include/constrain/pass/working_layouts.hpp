@@ -9,8 +9,12 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// layout in which the ranks store a value.
 class working_layouts {
 public:
-  /// For the program `p` and its sums over ranks, which must outlive this object.
-  constexpr working_layouts(program const& p, partial_sums const& sums) : p_(p), sums_(sums) { find_local_values(); }
+  /// For the calls of `p`, and its sums over ranks. `stored`: a program with the values of `p`, in the layouts in which
+  /// the ranks store them. `stored` and `sums` must outlive this object.
+  constexpr working_layouts(program const& p, program const& stored, partial_sums const& sums)
+      : p_(stored), sums_(sums) {
+    find_local_values(p);
+  }
 
   /// Whether ranks store the value in shards.
   constexpr bool is_flat(int value) const { return p_.values[value].layout == layout::flat; }
@@ -86,17 +90,18 @@ public:
 
 private:
   /// Sets `is_local_`. A loop-carried value is read before the node that writes it, so one sweep may not be enough.
-  constexpr void find_local_values() {
-    for (int v = 0; v < p_.values.size(); ++v) is_local_[v] = p_.values[v].role == role::input && !p_.values[v].per_run;
+  constexpr void find_local_values(program const& p) {
+    for (int v = 0; v < p.values.size(); ++v) is_local_[v] = p.values[v].role == role::input && !p.values[v].per_run;
     for (bool changed = true; changed;) {
       changed = false;
-      for (auto const& n : p_.nodes) {
-        if (n.kind != node_kind::call || n.op->exchanges) continue;
+      for (auto const& n : p.nodes) {
+        // Ranks that train on other batches have other results of an exchange in a tensor group, too.
+        if (n.kind != node_kind::call || (n.op->exchanges && !n.op->same_data)) continue;
         bool reads_local = false;
         for (auto const& input : n.inputs) reads_local = reads_local || is_local_[input.value];
         if (!reads_local) continue;
         for (auto const& output : n.outputs) {
-          bool const is_activation = p_.values[output.value].role == role::activation;
+          bool const is_activation = p.values[output.value].role == role::activation;
           if (is_activation && !is_local_[output.value]) changed = is_local_[output.value] = true;
         }
       }

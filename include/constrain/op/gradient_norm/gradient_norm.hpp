@@ -63,6 +63,7 @@ struct tensor_norm_squared {
   using options = squared_norm_options;
   static constexpr char const* name = "tensor_norm_squared";
   static constexpr bool exchanges = true;
+  static constexpr bool same_data = true;
 
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };

@@ -15,6 +15,7 @@ struct tensor_sum {
   static constexpr unsigned in_place = 0b1;
   static constexpr unsigned workspace = 0b10;
   static constexpr bool exchanges = true;
+  static constexpr bool same_data = true;
 
   static constexpr inferred infer(operand_types const& in) {
     return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, shape(exchange_elements));
