@@ -13,11 +13,11 @@ namespace {
 using lm = task<gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 30, .context = 8}, causal_lm,
                 micro_batch{.sequences = 2}>;
 // The passes before are the same with and without MPI: only the trainer would exchange data.
-constexpr program updated = [] {
-  using source = entries<lm, trainer<lm>::policy_set>::source<entry::step>;
+template <class optimizer> constexpr program updated_by() {
   auto const forward = divide(entries<lm, trainer<lm>::policy_set>::step_program::without_dead_code, 2);
-  return update<source::optimizer>(differentiate(forward, false));
-}();
+  return update<optimizer>(differentiate(forward, false));
+}
+constexpr program updated = updated_by<optimizer::adamw>();
 static_assert(updated.failure.ok());
 
 /// Reads the first gradient that is divided, or not, by `op`, and what `op` computes by a second op.
@@ -68,6 +68,15 @@ static_assert(refuses(reading<largest, halve>(true), info_of<largest>.label));
 static_assert(refuses(reading<halve, largest>(true), info_of<largest>.label)); // a part of halves
 static_assert(refuses(reading<halve, op::gradient_norm_squared>(true), info_of<op::gradient_norm_squared>.label));
 static_assert(reading<halve, op::gradient_norm_squared>(false).failure.ok());
+
+// Which tensors have 8-bit states depends on the full tensor, of 1024 elements here, not on a rank's range of it.
+template <int elements> struct of_size {
+  static constexpr bool contain(role r, std::int64_t n) { return r == role::weight && n >= elements; }
+};
+template <int elements>
+constexpr program quantized = updated_by<optimizer::quantized<optimizer::adamw, of_size<elements>>>();
+static_assert(refuses(quantized<1024>, info_of<op::quantized_update<optimizer::adamw>>.label));
+static_assert(quantized<1025>.failure.ok());
 
 } // namespace
 

@@ -112,6 +112,13 @@ struct program {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
     return {s.extent[dimension]};
   }
+  /// The shape, over all ranks of a tensor group, of a tensor of which this rank has a range of shape `s`. `parameter`:
+  /// the parameter with whose range this range matches. If the parameter is not divided, the shape is `s`.
+  constexpr shape shape_of_group(value_info const& parameter, shape s) const {
+    if (parameter.divided >= 0)
+      s.extent[parameter.divided] = s.extent[parameter.divided] * tensor_ranks - parameter.unused;
+    return s;
+  }
   /// Whether a value is a divided parameter, or the copy, gradient or state of one. Each rank of a tensor group has
   /// only a range of such a value.
   constexpr bool is_divided(int value) const {

@@ -163,7 +163,7 @@ constexpr void fill_tensor_info(tensor_info& out, program const& p, memory_layou
   if (owner.divided >= 0) {
     out.parts = p.parts_along(owner, out.shape, owner.divided);
     out.unused = owner.unused;
-    out.shape.extent[owner.divided] = out.shape.extent[owner.divided] * p.tensor_ranks - owner.unused;
+    out.shape = p.shape_of_group(owner, out.shape);
   }
   out.chunk = norm_chunk / info.block;
   out.type = info.type;

@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 
 /// The default `tensors` of `quantized`: 8-bit states for all tensors with at least 4096 elements, except embeddings.
 struct large_tensors {
-  /// Whether a tensor of this role and number of elements has 8-bit states. `elements`: of one layer's tensor.
+  /// Whether a tensor of this role and number of elements has 8-bit states. `elements`: of one layer's tensor, over all
+  /// ranks.
   static constexpr bool contain(role r, std::int64_t elements) { return r != role::embedding && elements >= 4096; }
 };
 /// For `quantized`: 8-bit states for all tensors, including embeddings and vectors.
@@ -46,7 +47,8 @@ template <class O, class tensors = large_tensors> struct quantized {
   /// Emits the update of one parameter.
   static constexpr void update(update_rule& u) {
     if constexpr (base_fits && knows_tensors) {
-      if (op::state_fields<O>() > 0 && tensors::contain(u.role(), u.shape().elements())) op::update_quantized<O>(u);
+      if (op::state_fields<O>() > 0 && tensors::contain(u.role(), u.full_shape().elements()))
+        op::update_quantized<O>(u);
       else op::update_by<O>(u);
     }
   }
