@@ -124,13 +124,13 @@ struct gated {
 };
 
 /// A layer that dropout keeps whole in `step`, and so in all entries. The others are divided: two linear layers in a
-/// row, an output that two ops and two layers read, parts of one layer, weights and biases computed of parameters, and
-/// a value from outside of a repeat, and a table that is not trained.
+/// row, a layer of one part, an output that two ops and two layers read, parts of one layer, weights and biases
+/// computed of parameters, and a value from outside of a repeat, and a table that is not trained.
 struct own_layers {
   constexpr ct::value operator()(ct::value tokens) const {
     auto const table = ct::parameter(tokens, "frozen", ct::shape(31, 12), ct::role::frozen, {.stddev = 0.1});
     auto x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 12}) + ct::embedding(table, tokens);
-    auto const p = ct::linear("p", x, 8), q = ct::linear("q", ct::silu(p), 8);
+    auto const p = ct::linear("p", x, 8, {.parts = {8}}), q = ct::linear("q", ct::silu(p), 8);
     x = x + ct::linear("r", p + q, 12) + ct::linear("s", p, 12, {.bias = false});
     auto const parts = ct::linear("parts", x, 20, {.parts = {8, 4, 8}});
     x = x + ct::linear("t", ct::silu(ct::slice(parts, 2, 0, 8)) * ct::slice(parts, 2, 12, 8), 12);

@@ -117,6 +117,22 @@ static_assert(refuses<refusals::no_features_to_divide>(part<few_words, 3>, nullp
 static_assert(part<few_words, 3>.failure.expected == 3);
 static_assert(divided_parameters(part<small, 1>) == 0 && part<small, 1>.failure.ok());
 
+// A list of one part is divided, too: the parts of a rank's range cover the range.
+struct one_part {
+  constexpr value operator()(value ids) const {
+    auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});
+    auto const down = in_parts(parameter(x, "down", shape(8, 16), role::weight), {16}, 1);
+    return linear("head", linear(gelu(linear("up", x, 16, {.parts = {16}})), down), 7);
+  }
+};
+constexpr bool is_one_part(std::string_view name, int dimension, shape local) {
+  auto const& p = part<one_part{}, 2>;
+  auto const& info = parameter_of(p, name);
+  auto const& extents = p.parts_along(info, info.shape, dimension).extents;
+  return is_divided(p, name, dimension, local) && extents.size() == 1 && extents[0] == local.extent[dimension];
+}
+static_assert(is_one_part("up.weight", 0, shape(8, 8)) && is_one_part("down", 1, shape(8, 8)));
+
 // Three layers of one value read one copy; both operands of `*` are divided, and a layer can be read twice.
 struct gated {
   constexpr value operator()(value ids) const {

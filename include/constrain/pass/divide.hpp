@@ -32,7 +32,7 @@ private:
     info.divided = dimension;
     info.unused = calls_.unused(local);
     info.shape.extent[dimension] = (info.shape.extent[dimension] + info.unused) / ranks_;
-    if (local.extents.size() == 1) return;
+    if (info.parts < 0 || p_.part_lists[info.parts].dimension != dimension) return;
     for (auto& extent : local.extents) extent /= ranks_;
     info.parts = out_.program.add_parts(local);
   }
