@@ -133,6 +133,24 @@ constexpr bool is_one_part(std::string_view name, int dimension, shape local) {
 }
 static_assert(is_one_part("up.weight", 0, shape(8, 8)) && is_one_part("down", 1, shape(8, 8)));
 
+/// A linear layer with scratch in the shape of its weight.
+struct linear_with_scratch : op::linear {
+  static constexpr char const* name = "linear_with_scratch";
+  static constexpr char const* layouts = "...i, oi -> ...o, -";
+  static constexpr unsigned workspace = 0b10;
+  static constexpr inferred infer(operand_types const& in) {
+    return op::linear::infer(in).and_also(in[1].type, in[1].shape);
+  }
+};
+struct with_scratch {
+  constexpr value operator()(value ids) const {
+    auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});
+    auto const weight = parameter(x, "weight", shape(8, 16), role::weight, {.stddev = 0.1});
+    return linear("head", emit<linear_with_scratch>({gelu(linear("up", x, 16)), weight}), 7);
+  }
+};
+static_assert(is_divided(part<with_scratch{}, 2>, "weight", 1, shape(8, 8)) && verify(part<with_scratch{}, 2>).ok());
+
 // Three layers of one value read one copy; both operands of `*` are divided, and a layer can be read twice.
 struct gated {
   constexpr value operator()(value ids) const {

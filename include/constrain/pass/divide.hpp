@@ -45,18 +45,22 @@ private:
         divide_parameter(n.inputs[k], dimension);
   }
 
-  /// Appends a call whose output 0 is divided, with the shapes of one rank.
-  constexpr void append_divided(node n) {
-    if (n.op->has_divide) {
-      division d{ranks_, p_.values[n.inputs[0].value].shape.rank, calls_.parts_of(n.inputs[0])};
-      n.op->divide(n.attributes, d);
-    }
+  /// Gives the outputs of `n` their shapes on one rank.
+  constexpr void infer_shapes(node const& n) {
     operand_types types;
     for (auto const& input : n.inputs) types.push_back(out_.type_of(input));
     auto const result = n.op->infer(types, n.attributes);
     if (result.reason != why::nothing) out_.program.fail(result.at(n.line, n.called_from));
     for (int j = 0; j < result.outputs.size(); ++j)
       out_.program.values[n.outputs[j].value].shape = result.outputs[j].shape;
+  }
+  /// Appends a call whose output 0 is divided, with the shapes of one rank.
+  constexpr void append_divided(node n) {
+    if (n.op->has_divide) {
+      division d{ranks_, p_.values[n.inputs[0].value].shape.rank, calls_.parts_of(n.inputs[0])};
+      n.op->divide(n.attributes, d);
+    }
+    infer_shapes(n);
     out_.program.values[n.outputs[0].value].unused = calls_.unused(calls_.parts_of(n.outputs[0]));
     out_.program.add_node(n);
   }
@@ -71,8 +75,10 @@ private:
     bool const has_added = added >= 0 && added == n.inputs.size() - 1;
     ref const bias = has_added ? n.inputs[added] : ref();
     if (has_added) n.inputs.pop_back();
-    n.outputs[0] = {};
-    sum.inputs.push_back(out_.append(*n.op, n).outputs[0]);
+    infer_shapes(n);
+    n.outputs[0] = {out_.new_value(out_.type_of(n.outputs[0]), role::activation, n.line), at::current};
+    out_.program.add_node(n);
+    sum.inputs.push_back(n.outputs[0]);
     if (has_added) sum.inputs.push_back(bias);
     out_.append(info_of<op::tensor_sum>, sum);
   }
