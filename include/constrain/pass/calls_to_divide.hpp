@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/soft_cap/soft_cap.hpp"
 #include "constrain/pass/dead_code_elimination.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/pass/refusals.hpp"
@@ -220,8 +221,9 @@ private:
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
     // A bias is added once, after the sum over the ranks; it must be the last input.
     if (ends && rule.inputs.added >= 0 && rule.inputs.added < n.inputs.size() - 1) return false;
-    // A sum over the features, or an op with `divide`, needs ranges of equal length.
-    if (unused(parts) > 0 && (ends || n.op->has_divide)) return false;
+    // Unused columns are 0, where an op may have no finite derivative; soft_cap has one. A sum over the features, or an
+    // op with `divide`, needs ranges of equal length, too.
+    if (unused(parts) > 0 && n.op != &info_of<op::soft_cap>) return false;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);
       if (is_divided(n.inputs[k])) continue;

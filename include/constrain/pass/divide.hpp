@@ -163,8 +163,9 @@ constexpr program dividing::run() {
 /// of the logits, if the vocabulary is outside of repeats and without parts, and has at least as many rows as columns,
 /// rows for every rank, and only readers that look up rows or compute classes. A vocabulary whose role is not head must
 /// have a reader that looks up rows. A call that looks up rows is replaced with its op's `divided_form`. A call that
-/// needs all classes is replaced too, or reads all-gathered logits if its op has no `divided_form`. All other
-/// parameters and values are the same on every rank.
+/// needs all classes is replaced too, or reads all-gathered logits if its op has no `divided_form`. If the last rank
+/// has fewer classes, the logits are also all-gathered for element-wise ops other than `soft_cap`. All other parameters
+/// and values are the same on every rank.
 ///
 /// A layer other than a head is column-parallel only if no other node reads its parameters, if all ops up to the next
 /// linear layer name the features by a letter in their `layouts`, draw no random numbers, read no undivided activation
