@@ -134,6 +134,24 @@ constexpr bool is_one_part(std::string_view name, int dimension, shape local) {
 }
 static_assert(is_one_part("up.weight", 0, shape(8, 8)) && is_one_part("down", 1, shape(8, 8)));
 
+// A layer whose result the model returns is not divided, so that `predict`, which returns it to the host, divides the
+// same layers as a step with an objective that has layers.
+struct features {
+  constexpr value operator()(value ids) const {
+    return linear("up", embedding("token", ids, {.vocabulary = 32, .width = 8}), 32);
+  }
+};
+struct head_loss {
+  constexpr value operator()(value h, value labels) const { return cross_entropy(linear("head", gelu(h), 33), labels); }
+};
+constexpr auto divided_entry(entry e) {
+  return divide(task<features{}, head_loss, micro_batch{.sequences = 2, .tokens = tokens}>::build(e, dtype::f32), 2);
+}
+constexpr auto divided_step = divided_entry(entry::step), divided_predict = divided_entry(entry::predict);
+static_assert(is_divided(divided_step, "up.weight", -1, shape(32, 8)));
+static_assert(is_divided(divided_step, "token.weight", 0, shape(16, 8)));
+static_assert(detail::shares_persistent_values(divided_predict, divided_step));
+
 // Columns of logits that the last rank does not use are 0. An op may have no finite derivative there, so it reads
 // gathered logits, without these columns. `soft_cap` has one.
 struct root {

@@ -212,6 +212,8 @@ private:
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {
       if (!is_divided(n.inputs[k])) continue;
+      // In `predict`, the host needs what the model returns, so another entry must not divide it for an objective.
+      if (n.inputs[k] == p_.result("logits") && !can_gather(begin_mask)) return false;
       auto const& input_parts = values_[n.inputs[k].value].parts;
       if (name == 0) name = rule.inputs.inner_of(k), parts = input_parts;
       bool const matches = rule.inputs.inner_of(k) == name && input_parts.extents.size() == parts.extents.size();
