@@ -134,6 +134,21 @@ constexpr bool is_one_part(std::string_view name, int dimension, shape local) {
 }
 static_assert(is_one_part("up.weight", 0, shape(8, 8)) && is_one_part("down", 1, shape(8, 8)));
 
+// Attention with fewer heads than ranks is not refused if a later op needs all features, and so prevents its division.
+template <bool is_normed> struct few_heads {
+  constexpr value operator()(value ids) const {
+    auto const x = embedding("token", ids, {.vocabulary = 32, .width = 16});
+    auto const y = self_attention(linear("qkv", x, 48, {.parts = {16, 16, 16}}), {.heads = 2});
+    return linear("head", linear("projection", is_normed ? layer_norm("norm", y) : y, 16), 32, {.role = role::head});
+  }
+};
+static_assert(refuses<op::attention::fewer_heads_than_ranks>(part<few_heads<false>{}, 4>,
+                                                             info_of<op::flash_attention>.label));
+constexpr auto& normed = part<few_heads<true>{}, 4>;
+static_assert(normed.failure.ok() && is_divided(normed, "qkv.weight", -1, shape(48, 16)));
+static_assert(is_divided(normed, "token.weight", 0, shape(8, 16)) &&
+              is_divided(normed, "head.weight", 0, shape(8, 16)));
+
 // A layer whose result the model returns is not divided, so that `predict`, which returns it to the host, divides the
 // same layers as a step with an objective that has layers.
 struct features {

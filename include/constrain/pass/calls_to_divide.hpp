@@ -162,6 +162,7 @@ private:
   /// Follows the divided values through all nodes. If a reader can neither work on one rank's ranges nor gather all
   /// ranges, marks the calls that began the division as unable to begin, and returns false.
   constexpr bool propagate() {
+    failure_ = {};
     for (auto& v : values_) v = {};
     for (int i = 0; i < p_.nodes.size(); ++i) {
       kinds_[i] = division_kind::not_at_all;
@@ -243,10 +244,9 @@ private:
     auto options = n.attributes;
     if (n.op->has_divide && !n.op->divide(options, d)) {
       d.failure.line = n.line, d.failure.called_from = n.called_from;
-      bool const is_refused = !d.failure.ok() && !can_gather(begin_mask);
-      if (is_refused && failure_.ok())
-        failure_ = d.failure.with_layouts(n.op->label, layout::divided, layout::replicated);
-      return false;
+      if (d.failure.ok() || can_gather(begin_mask)) return false;
+      // A later call may rule out the division, and so this failure.
+      if (failure_.ok()) failure_ = d.failure.with_layouts(n.op->label, layout::divided, layout::replicated);
     }
     values_[n.outputs[0].value] = {d.parts, begin_mask};
     return true;

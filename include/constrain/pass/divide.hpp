@@ -177,8 +177,8 @@ constexpr program dividing::run() {
 /// considered. Layers that become row-parallel can be among them, and a call in the body of a repeat counts once.
 ///
 /// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses
-/// (`division::refuse`), and a model whose calls need more than 64 all-gathered or copied values. With one rank, the
-/// program does not change.
+/// (`division::refuse`), unless another call prevents the division, and a model whose calls need more than 64
+/// all-gathered or copied values. With one rank, the program does not change.
 constexpr program divide(program const& p, int ranks) {
   if (ranks <= 1 || !p.failure.ok()) return p;
   return detail::dividing(p, ranks).run();
