@@ -20,8 +20,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   constexpr char const* remove_advice = "remove it";
   // Without O_NONBLOCK, opening a pipe only for writing would wait for a reader.
   descriptor file(::open(system_path(path), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
-  // With O_EXCL in `flags`, any existing file fails with EEXIST. Without it, a symbolic link fails with ELOOP (FreeBSD:
-  // EMLINK) and, with O_WRONLY, a pipe without a reader with ENXIO. ELOOP can also come from a directory in the path.
+  // With O_EXCL in `flags`, opening any existing file fails with EEXIST. Without O_EXCL, opening a symbolic link fails
+  // with ELOOP (FreeBSD: EMLINK), and opening a pipe that has no reader with O_WRONLY fails with ENXIO. A long chain of
+  // symbolic links in the directories of the path also gives ELOOP.
   if (int const code = errno; !file && (code == ELOOP || code == EMLINK)) {
     auto const link = detail::status_at(AT_FDCWD, path);
     if (link && S_ISLNK(link->st_mode)) throw refusal("it is a symbolic link", remove_advice);

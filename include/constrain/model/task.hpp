@@ -23,9 +23,9 @@ struct micro_batch {
   int evaluation_sequences = 0; // sequences in a micro-batch of `evaluate`; 0: as many as `sequences`
 };
 
-/// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (the loss and, if the labels are
-/// classes, the number of correct predictions and the counts for the objective's metrics), `predict` (logits of a
-/// micro-batch) and `generate` (logits of one sequence).
+/// The entry programs of a trainer: `step` (forward, backward, update), `evaluate` (the loss; if the first label array
+/// holds classes, also the number of correct predictions and, if the objective lists metrics, the counts by class),
+/// `predict` (logits of a micro-batch) and `generate` (logits of one sequence).
 enum class entry { step, evaluate, predict, generate };
 
 namespace detail {
@@ -55,7 +55,7 @@ constexpr value call_with(function const& f, value const* values, std::index_seq
   return f(values[i]...);
 }
 
-/// The shape of a port's tensor in one micro-batch, without its dimension of features. `logits`: the shape of the
+/// The shape of a port's tensor in one micro-batch, without the dimension of its features. `logits`: the shape of the
 /// logits, which only labels need.
 constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int64_t tokens, shape const& logits) {
   shape s = logits;
@@ -71,16 +71,16 @@ constexpr shape shape_of(port_spec const& spec, std::int64_t sequences, std::int
 /// lists, to logits, usually [..., classes]. `objective_`: the type of a function from logits and labels to the loss.
 /// `batch`: the size of a micro-batch.
 template <auto model, class objective_, micro_batch batch> struct task {
-  using objective = objective_;               // the type of the loss function
+  using objective = objective_;               // the type of the objective
   static constexpr auto architecture = model; // the model
 
-  /// The model's inputs. If the model lists none, `model` is not evaluated here, because nvcc would then report
-  /// further errors for a model that does not compile, for example because of a misspelled field.
+  /// The model's inputs. If the model lists none, `model` is not evaluated here: nvcc would report further errors for a
+  /// model that does not compile, for example one with a misspelled field.
   static constexpr port_specs inputs = [] {
     if constexpr (detail::lists_inputs<decltype(model)>) return inputs_of(model);
     else return detail::only_tokens();
   }();
-  static constexpr port_specs labels = labels_of<objective>(); // the objective's inputs besides the logits
+  static constexpr port_specs labels = labels_of<objective>(); // the objective's label arrays
 
   /// Tokens per sequence: `batch.tokens` or, if it is 0, the model's `context`. If `batch.tokens` is 0 and the model
   /// has no `context`: 1 if no input has one entry per token, otherwise 0 (an error).
@@ -90,11 +90,11 @@ template <auto model, class objective_, micro_batch batch> struct task {
     for (auto const& input : inputs) per_token = per_token || input.each == per::token;
     return batch.tokens == 0 && !per_token ? 1 : batch.tokens;
   }();
-  /// The micro-batch's sequences, and tokens per sequence. Both are at least 1, so that an empty micro-batch causes
-  /// only one error.
+  /// The number of sequences in a micro-batch, and of tokens per sequence. Both are at least 1, so that an empty
+  /// micro-batch causes only one error.
   static constexpr std::int64_t sequences = batch.sequences < 1 ? 1 : batch.sequences;
   static constexpr std::int64_t tokens = requested_tokens < 1 ? 1 : requested_tokens;
-  /// The sequences of a micro-batch of `evaluate`.
+  /// The number of sequences in a micro-batch of `evaluate`.
   static constexpr std::int64_t evaluation_sequences =
       batch.evaluation_sequences < 1 ? sequences : batch.evaluation_sequences;
 
@@ -178,8 +178,8 @@ private:
   static constexpr bool first_labels_are_classes =
       !labels.empty() && labels[0].type == port_type::ids && labels[0].each == per::row && labels[0].features == 0;
 
-  /// Adds the value of an input or label, and its port. `rows`: sequences in the entry's program. `logits`: the shape
-  /// of the logits, which only labels need.
+  /// Adds the value of an input or label, and its port. `rows`: the number of sequences in the entry's program.
+  /// `logits`: the shape of the logits, which only labels need.
   static constexpr value add_port(builder& b, port_kind kind, port_spec const& spec, std::int64_t rows, shape logits) {
     auto const type = spec.type == port_type::ids ? dtype::i32 : b.real;
     auto s = detail::shape_of(spec, rows, tokens, logits);
@@ -193,7 +193,7 @@ private:
     return port_value;
   }
 
-  /// Refuses a `v` of a repeat's body as the result of the model or of the objective.
+  /// Refuses `v` as the result of the model or of the objective if `v` is computed in the body of a repeat.
   static constexpr void check_returned(value v) {
     if (!is_in_reach(v.owner().program, v.where(), {}))
       v.owner().program.fail(diagnosis_with<refusals::value_of_a_repeat_is_returned>(v.info().line));
@@ -218,7 +218,8 @@ template <class type> concept is_task = requires(entry e, dtype real) {
 
 namespace detail {
 
-/// The sequences of a micro-batch of `evaluate`: the task's member `evaluation_sequences` or, without it, `sequences`.
+/// The number of sequences in a micro-batch of `evaluate`: the task's member `evaluation_sequences` or, without it,
+/// `sequences`.
 template <class task>
 inline constexpr std::int64_t evaluation_sequences = [] {
   if constexpr (requires { task::evaluation_sequences; }) return task::evaluation_sequences;

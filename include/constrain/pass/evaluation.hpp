@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 constexpr program remove_training_ops(program const& p) {
   if (!p.failure.ok()) return p;
   ref replacements[program::maximum_values]{};
-  for (auto& r : replacements) r = ref(); // at run time, g++ 12 fills the array with zeros; a zero is not an empty ref
+  for (auto& r : replacements) r = ref(); // at run time, g++ 12 can leave zeros in the array: references to value 0
   auto const resolve = [&](ref r) { return replacements[r.value] ? replacements[r.value] : r; };
   auto result = rewrite(p, [&](builder& out, node n, int) {
     for (auto& input : n.inputs) input = resolve(input);

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Divides by an integer that is constant during a launch, with a multiplication: a GPU takes about a hundred
+/// Divides by an integer that is constant during a launch. Multiplies instead, since a GPU takes about a hundred
 /// instructions to divide 64-bit integers. Source: T. Granlund, P. Montgomery, "Division by Invariant Integers using
 /// Multiplication", PLDI 1994, section 4.
 class divisor {
@@ -26,7 +26,7 @@ public:
     ++factor_;
   }
 
-  /// The quotient of `n`, at least 0, and the divisor, rounded down.
+  /// `n` divided by the divisor, rounded down. `n` must be at least 0.
   CT_HOST_DEVICE constexpr std::int64_t quotient(std::int64_t n) const {
     auto const x = static_cast<std::uint64_t>(n), high = high_product(factor_, x);
     return static_cast<std::int64_t>((high + ((x - high) >> (log_ > 0 ? 1 : 0))) >> (log_ > 0 ? log_ - 1 : 0));

@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE weight_format weight_format_of<bert>::make(bert const& m) {
-  io::json_writer json(io::json_reals::with_point), normalized; // Transformers 5 refuses an integer for a real
+  io::json_writer json(io::json_reals::with_point), normalized; // Transformers 5 refuses 1 where it expects a float
   bool const classifies = m.classes != 0;
   json.object().array("architectures").element(classifies ? "BertForSequenceClassification" : "BertForMaskedLM").end();
   json.member("model_type", "bert");

@@ -28,9 +28,9 @@ template <class real> struct adafactor_elements {
   real const *weight, *average;
   real *new_weight, *new_average;
 
-  /// Stores n consecutive weights from element i on: the decayed weight minus its update or, with a first moment, minus
-  /// the moving average of the updates. `update`: the updates times `adafactor_rates::clipped_rate`; overwritten if
-  /// there is a first moment.
+  /// Stores n consecutive weights, beginning at element i. Each is the decayed weight minus its update or, with a first
+  /// moment, minus the moving average of its updates, which is stored, too. `update`: the updates times
+  /// `adafactor_rates::clipped_rate`; overwritten if there is a first moment.
   template <bool first_moment, int n>
   __device__ void store(std::int64_t i, op::adafactor_step const& h, double rate, real (&update)[n]) const {
     auto const keep = static_cast<real>(1 - rate * h.weight_decay), beta1 = static_cast<real>(h.beta1);
