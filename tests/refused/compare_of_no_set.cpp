@@ -1,4 +1,4 @@
-// refused: compare: a set of policies is not a ct::policies<...>; write for example ct::compare<task, ct::policies<>
+// refused: compare: each set of policies must be a ct::policies<...>; write for example ct::compare<task, ct::policies<>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

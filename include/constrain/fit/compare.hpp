@@ -48,7 +48,7 @@ namespace detail {
 /// Compile-time error unless `set` is `ct::policies<...>`. `type`: `set` or, after this error, the default policies.
 template <class set> struct compared_set {
   using type = std::conditional_t<is_set<set>, set, policies<>>; // first: clang 14 skips members after a failed assert
-  static_assert(is_set<set>, "compare: a set of policies is not a ct::policies<...>; write for example "
+  static_assert(is_set<set>, "compare: each set of policies must be a ct::policies<...>; write for example "
                              "ct::compare<task, ct::policies<>, ct::policies<ct::precision::bf16>>");
 };
 
@@ -67,7 +67,8 @@ struct comparison {
   double tokens_per_second = 0; // throughput of the median step, over all ranks, without the wait for data; tokens
                                 // count as in `compare_options`, even if their label is ignored
   bytes planned_peak;           // bytes of one rank's arena (the memory of all tensors) that training and evaluation
-                                // need, planned at compile time; `trainer::memory.peak` unless `predict` needs more
+                                // need, planned at compile time; `trainer::memory.peak` unless `predict` or `generate`
+                                // needs more
   bytes used_peak;              // bytes of this rank's arena up to the last byte that was written to a buffer, plus
                                 // step parameters and scratch memory
   double loss = 0;              // `evaluation::loss` of the validation data, after training
@@ -118,14 +119,14 @@ template <class trainer> std::string name_of_row(std::string const& name) {
   return name.empty() ? trainer::policy_set::name() : name;
 }
 
-/// Returns `f()`. An `error` that leaves `f` names the row.
+/// Returns `f()`. If `f` throws `error`, throws `error` with the name of the row and the text of `f`'s error.
 template <class trainer, class function> decltype(auto) in_row(std::string const& name, function const& f) try {
   return f();
 } catch (error const& e) { refuse_row(name_of_row<trainer>(name), e.what()); }
 
-/// Splits the data, after checks of the options and the data. If a check fails on one rank, or if options or data
-/// differ between ranks, all ranks throw. `world`: the ranks that compare. `has_hyper`: whether each row has its own
-/// hyperparameters. `tokens`: tokens per sample. Collective.
+/// Splits the data, after checks of the options and the data. If a check fails on one rank, or if the options that no
+/// trainer compares, or the data, differ between ranks, all ranks throw. `world`: the ranks that compare. `has_hyper`:
+/// whether each row has its own hyperparameters. `tokens`: tokens per sample. Collective.
 template <class dataset>
 auto agreed_parts(communicator& world, dataset const& d, compare_options const& options, bool has_hyper,
                   std::int64_t tokens) {
@@ -140,9 +141,8 @@ auto agreed_parts(communicator& world, dataset const& d, compare_options const& 
   return *std::move(parts);
 }
 
-/// Throws `error` on all ranks of `world` for a row whose options or hyperparameters its trainer refuses on any rank,
-/// or for a number of ranks that the trainer refuses. Collective. Allocates no arena, so that `compare` checks all rows
-/// before it trains the first one.
+/// Throws `error` on all ranks of `world` if, on any rank, the row's trainer refuses the options, the hyperparameters or
+/// the number of ranks. Collective. Allocates no arena, so `compare` can check all rows before it trains the first one.
 template <class trainer>
 void check_row(communicator& world, compare_options const& options, typename trainer::hyper const& hyper,
                std::string const& name) {
@@ -156,7 +156,7 @@ void check_row(communicator& world, compare_options const& options, typename tra
 /// The data of one row.
 struct row_data {
   sample_set validation;                  // the samples that the loss is measured on
-  std::unique_ptr<batch_range> batches{}; // of the training data; not a `batch_range`, which cannot be moved
+  std::unique_ptr<batch_range> batches{}; // of the training data; a pointer, since a `batch_range` cannot be moved
 };
 
 /// The data of the row that `t` trains. Throws `error` on all ranks of `world` if, on any rank, the data does not fit

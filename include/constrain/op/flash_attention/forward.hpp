@@ -147,13 +147,13 @@ private:
   using vector = typename register_tile<accumulate>::vector;
 
   // The initial value of row_max_. It is above the scores of masked keys (flash_tile::mask_scores), so that these keys
-  // have probability 0 even in a tile of masked keys only.
+  // have probability 0 even in a tile in which all keys are masked.
   static constexpr accumulate lowest = std::numeric_limits<accumulate>::lowest() / 2;
 
   attention_mask<std::int64_t> mask_;
   std::int64_t head_width_;
   head_matrix<stored const> q_, k_, v_;
-  std::int64_t panel_width_ = panel;          // queries of the current panel, padded
+  std::int64_t panel_width_ = panel;          // number of queries in the current panel, rounded up
   std::int64_t query_chunk_[queries / panel]; // first column of the chunk that each panel holds; -1: none
   tile_contents key_tile_contents_, value_tile_contents_;
   alignas(64) accumulate queries_[queries * columns]; // [panels, columns, panel], scaled by 1 / sqrt(head width)
