@@ -153,6 +153,10 @@ TEST_CASE("a config.json that contradicts the BERT is refused") {
   CHECK(of_classifier("\"hidden_act\": \"gelu\"", "\"hidden_act\": \"gelu_python\"").empty());
   CHECK(of_classifier("\"is_decoder\": false", "\"is_decoder\": true")
             .starts_with("its is_decoder is true, the trainer's is false;"));
+  for (auto const* const value : {"false", "null"})
+    CHECK(of_classifier("\"use_cache\"", std::string("\"is_causal\": ") + value + ", \"use_cache\"").empty());
+  CHECK(of_classifier("\"use_cache\"", "\"is_causal\": true, \"use_cache\"")
+            .starts_with("its is_causal is true, the trainer's is false;"));
   CHECK(of_classifier("\"use_cache\"", "\"position_embedding_type\": \"relative_key\", \"use_cache\"")
             .starts_with("its position_embedding_type is relative_key, the trainer's is absolute;"));
   CHECK(of_classifier("\"2\": \"LABEL_2\"", "\"2\": \"LABEL_2\", \"3\": \"LABEL_3\"")

@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   json.member("layer_norm_eps", epsilon ? epsilon->real() : 1e-12);
   json.member("position_embedding_type", position_type ? position_type->string() : "absolute");
   json.member("tie_word_embeddings", !tied || tied->boolean());
-  for (auto const* name : {"is_decoder", "add_cross_attention"}) {
+  for (auto const* name : {"is_decoder", "add_cross_attention", "is_causal"}) {
     auto const x = member(name);
     json.member(name, x && x->boolean());
   }
@@ -43,7 +43,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   json.member("hidden_act", "gelu").member("layer_norm_eps", m.epsilon);
   normalized.object().member("type_vocab_size", m.types).member("hidden_act", "gelu");
   normalized.member("layer_norm_eps", m.epsilon).member("position_embedding_type", "absolute");
-  normalized.member("is_decoder", false).member("add_cross_attention", false);
+  for (auto const* name : {"is_decoder", "add_cross_attention", "is_causal"}) normalized.member(name, false);
   for (auto* const out : {&json, &normalized}) {
     if (classifies) out->member("num_labels", m.classes);
     else out->member("tie_word_embeddings", true);
