@@ -148,6 +148,11 @@ TEST_CASE("a size of a GPT-2 under Transformers' other name, and other names of 
   CHECK(refusal("\"n_positions\"", "\"max_position_embeddings\": 7, \"n_positions\"")
             .starts_with("its n_positions is 7,"));
   CHECK(refusal("\"n_positions\"", "\"max_position_embeddings\": null, \"n_positions\"").empty());
+  // The other name counts, whatever the first says.
+  CHECK(refusal("\"n_head\": 2", "\"n_head\": 4, \"num_attention_heads\": 2").empty());
+  CHECK(refusal("\"n_embd\": 8", "\"n_embd\": 9, \"hidden_size\": 8").empty());
+  CHECK(refusal("\"n_layer\": 2", "\"n_layer\": 3, \"num_hidden_layers\": 2").empty());
+  CHECK(refusal("\"n_positions\": 6", "\"n_positions\": 7, \"max_position_embeddings\": 6").empty());
   for (auto const* const name : {"gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast"})
     CHECK(refusal("gelu_new", name).empty());
   CHECK(refusal("gelu_new", "gelu").starts_with("its activation_function is gelu, the trainer's is gelu_new;"));
@@ -200,8 +205,9 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 2").empty());
   CHECK(refusal("\"n_head\": 2", "\"n_head\": 4") ==
         "its n_head is 4, the trainer's is 2; load it into a trainer with the same n_head");
-  CHECK(refusal("\"n_head\": 2", "\"n_head\": \"2\"") ==
-        "its n_head is the text \"2\", the trainer's is 2; load it into a trainer with the same n_head");
+  CHECK(refusal("\"n_head\": 2", "\"n_head\": \"2\"").find("has a string at byte ") != std::string::npos);
+  CHECK(refusal("\"vocab_size\": 11", "\"vocab_size\": \"11\"") ==
+        "its vocab_size is the text \"11\", the trainer's is 11; load it into a trainer with the same vocab_size");
   for (auto const* other : {"null", "[2]", "{}", "true", "2.5"})
     CHECK_FALSE(refusal("\"n_head\": 2", std::string("\"n_head\": ") + other).empty());
   CHECK(refusal("\"n_inner\": null", "\"n_inner\": 32").empty()); // as by default

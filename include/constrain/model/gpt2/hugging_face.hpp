@@ -41,15 +41,17 @@ template <> struct weight_format_of<gpt2> {
   /// default, which may be wrong for the model.
   static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
-  /// Keys whose values count only in the form of `normalize`.
-  static constexpr std::string_view normalized_keys[] = {"activation_function"};
+  /// Keys whose values count only in the form of `normalize`. n_inner follows from n_embd, and is one of them so that
+  /// errors name n_embd.
+  static constexpr std::string_view normalized_keys[] = {"n_layer",     "n_head",  "n_embd",
+                                                         "n_positions", "n_inner", "activation_function"};
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(gpt2 const& m);
   /// The values of a config.json that have several forms; see `weight_format::normalize`: is_causal, which Transformers
   /// 5 reads (true if the key is missing, false if it is null), the activation ("gelu_new" for every name of this
-  /// function), and the sizes that have one of Transformers' other names, such as hidden_size for n_embd. Throws
-  /// `error` if one of these values has the wrong type.
+  /// function), n_inner, and the sizes that may have one of Transformers' other names, such as hidden_size for n_embd,
+  /// which then counts. Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

@@ -22,8 +22,11 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                             {"num_attention_heads", "n_head"},
                                             {"hidden_size", "n_embd"},
                                             {"max_position_embeddings", "n_positions"}};
-  for (auto const& [other, name] : other_names)
-    if (auto const size = configuration.value(other)) json.member(name, size->int64());
+  for (auto const& [other, name] : other_names) {
+    auto const first = configuration.value(other), size = first ? first : configuration.value(name);
+    if (size) json.member(name, size->int64());
+  }
+  if (auto const hidden = configuration.value("n_inner")) json.member("n_inner", hidden->int64());
   json.end();
   return json.text();
 }
@@ -34,10 +37,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   normalized.object();
   for (auto* const out : {&json, &normalized}) {
     out->member("n_layer", m.layers).member("n_head", m.heads).member("n_embd", m.width);
-    out->member("n_positions", m.context).member("activation_function", "gelu_new");
+    out->member("n_positions", m.context).member("n_inner", 4 * m.width).member("activation_function", "gelu_new");
   }
   normalized.member("is_causal", true).end();
-  json.member("n_inner", 4 * m.width).member("vocab_size", m.vocabulary).member("layer_norm_epsilon", 1e-5);
+  json.member("vocab_size", m.vocabulary).member("layer_norm_epsilon", 1e-5);
   json.member("scale_attn_weights", true).member("scale_attn_by_inverse_layer_idx", false);
   json.member("tie_word_embeddings", true);
   if (m.vocabulary <= 50256) // the vocabulary lacks the end-of-text token, id 50256
