@@ -171,13 +171,22 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
   CHECK(old("").starts_with("its rope_theta is 10000, the trainer's is 30;"));
   CHECK(refusal("\"rope_type\": \"llama3\"", "\"partial_rotary_factor\": 0.5, \"rope_type\": \"llama3\"")
             .starts_with("its partial_rotary_factor is 0.5, the trainer's is 1;"));
-  CHECK(refusal("\"use_cache\"", "\"use_sliding_window\": true, \"use_cache\"")
-            .starts_with("its use_sliding_window is true"));
   CHECK(refusal("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true")
             .starts_with("its tie_word_embeddings is true"));
   CHECK(refusal("\"tie_word_embeddings\": false,", "").empty());
   CHECK(refusal("\"mlp_bias\": false", "\"mlp_bias\": true").starts_with("its mlp_bias is true, the trainer's is"));
   CHECK(refusal("\"mlp_bias\": false,", "").empty());
+  CHECK(refusal("\"attention_bias\": false", "\"attention_bias\": true")
+            .starts_with("its attention_bias is true, the trainer's is false;"));
+  CHECK(refusal<qwen3>("\"attention_bias\": false", "\"attention_bias\": true", "qwen3")
+            .starts_with("its attention_bias is true, the trainer's is false;"));
+  // A Qwen2 has biases, whatever the key says, and only a Llama's MLP can have them.
+  for (auto const* const key : {"mlp_bias", "attention_bias"}) {
+    auto const members = "\"" + std::string(key) + "\": true, \"use_cache\"";
+    CHECK(refusal<mistral>("\"use_cache\"", members, "mistral").empty());
+    CHECK(refusal<qwen2>("\"use_cache\"", members, "qwen2").empty());
+  }
+  CHECK(refusal<qwen3>("\"use_cache\"", "\"mlp_bias\": true, \"use_cache\"", "qwen3").empty());
 }
 
 TEST_CASE("a Llama with the rotary embeddings or the attention of another model in Transformers 5 is refused") {
@@ -237,6 +246,13 @@ TEST_CASE("a Llama's config.json with several forms of one value has the value t
     CHECK(linear(", \"factor\": 2.0").starts_with("its rope_type is linear, the trainer's is default;"));
     CHECK(linear("").starts_with("its rope_type is linear, the trainer's is default;"));
   }
+  auto const scaled = [](std::string const& factor) {
+    auto const members = R"("rope_type": "llama3", "low_freq_factor": 1, "high_freq_factor": 4, )"
+                         R"("original_max_position_embeddings": 16, "factor": )";
+    return refusal<mistral>("\"rope_type\": \"default\"", members + factor, "mistral");
+  };
+  CHECK(scaled("1.0").empty());
+  CHECK(scaled("2.0").starts_with("its rope_type is llama3, the trainer's is default;"));
 }
 
 TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {
@@ -256,8 +272,12 @@ TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {
   CHECK(refusal<without_window>(window, window, "mistral")
             .starts_with("its effective sliding_window is 5, the trainer's is 0;"));
   CHECK(refusal<without_window>(window, "\"sliding_window\": null", "mistral").empty());
-  // Only a Mistral's window counts.
-  CHECK(refusal("\"use_cache\"", "\"sliding_window\": 5, \"use_cache\"").empty());
+  // Only a Mistral's window counts, and only a Qwen's use_sliding_window.
+  std::string const use = "\"use_sliding_window\": true";
+  CHECK(refusal("\"use_cache\"", window + ", \"use_cache\"").empty());
+  CHECK(refusal("\"use_cache\"", window + ", " + use + ", \"use_cache\"").empty());
+  CHECK(refusal<mistral>(window, window + ", " + use, "mistral").empty());
+  CHECK(refusal<without_window>(window, "\"sliding_window\": null, " + use, "mistral").empty());
   // What a trainer saves is a Mistral again.
   temporary_directory const directory;
   ct::trainer<task_of<mistral>> t;
@@ -323,6 +343,10 @@ TEST_CASE("all layers need the same window: layer_types and max_window_layers sa
   std::string const uses = "\"use_sliding_window\": true, \"sliding_window\": 3", from = ", \"max_window_layers\": ";
   CHECK(of_qwen3(types(full + ", " + sliding)).starts_with("its layer_types is several, the trainer's is full_"));
   CHECK(of_qwen3(uses + from + "0, " + types(full + ", " + full)).empty());
+  // Transformers' former name of full_attention.
+  CHECK(of_qwen3(types("\"attention\", " + full)).empty());
+  CHECK(of_qwen3(types("\"attention\", " + sliding)).starts_with("its layer_types is several,"));
+  CHECK(of_mistral("\"attention\", " + full).starts_with("its effective sliding_window is 0, the trainer's is "));
   CHECK(of_qwen3(uses + from + "1").starts_with("its use_sliding_window is true, the trainer's is false;"));
   CHECK(of_qwen3(uses + from + "2").empty());
   CHECK(of_qwen3("\"use_sliding_window\": true, \"sliding_window\": null" + from + "0").empty());

@@ -48,21 +48,23 @@ template <> struct weight_format_of<llama> {
   static constexpr std::string_view head_keys[] = {"tie_word_embeddings"};
 
   /// Keys whose values count only in the form of `normalize`.
-  static constexpr std::string_view normalized_keys[] = {"rope_theta", "rope_scaling", "rope_parameters", "hidden_act"};
+  static constexpr std::string_view normalized_keys[] = {"rope_theta", "rope_scaling",   "rope_parameters",
+                                                         "hidden_act", "attention_bias", "mlp_bias"};
 
   /// Keys that only limit the number of tokens.
   static constexpr std::string_view limits[] = {"max_position_embeddings"};
 
   /// The format for one model, with the text of the model's config.json.
   [[gnu::cold]] static weight_format make(llama const& m);
-  /// The values of a config.json that describe the kind of model, rotary embeddings, sliding windows, the activation,
-  /// causal attention and a tied head, in one form for Transformers 4 and 5; see `weight_format::normalize`. If a file
-  /// has values for both versions, only those that Transformers 5 reads are used. A missing key gets Transformers'
-  /// default; a missing key without a default, such as the `factor` of rope_scaling, stays missing. The model_type of a
-  /// Mistral becomes "llama", with or without a sliding window. A Qwen's use_sliding_window becomes false if
-  /// sliding_window is null, if max_window_layers leaves no layer with a window, or if the file has layer_types, which
-  /// take precedence. layer_types becomes one text, the type of all layers or "several"; a Llama's is left out. The
-  /// window's size is kept only for a Mistral. The rope_type "linear" with the factor 1 becomes "default", and the
+  /// The values of a config.json that describe the kind of model, rotary embeddings, biases, sliding windows, the
+  /// activation, causal attention and a tied head, in one form for Transformers 4 and 5; see
+  /// `weight_format::normalize`. If a file has values for both versions, only those that Transformers 5 reads are used.
+  /// A missing key gets Transformers' default; a missing key without a default, such as the `factor` of rope_scaling,
+  /// stays missing. A key that Transformers does not read for this model_type, such as a Mistral's mlp_bias, is left
+  /// out. The model_type of a Mistral becomes "llama", with or without a sliding window. A Qwen's use_sliding_window
+  /// becomes false if sliding_window is null, if max_window_layers leaves no layer with a window, or if the file has
+  /// layer_types, which take precedence. layer_types becomes one text, the type of all layers or "several". The window's
+  /// size is kept only for a Mistral. The rope_type "linear" or "llama3" with the factor 1 becomes "default", and the
   /// activation "swish" becomes "silu", its other name. Throws `error` if one of these values has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };

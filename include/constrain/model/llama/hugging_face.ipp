@@ -34,12 +34,15 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   return inner;
 }
 
-/// The kind of attention of all layers, such as "full_attention"; "several" if they differ, "" if the file has no
-/// layer_types.
+/// The kind of attention of all layers, such as "full_attention", whose former name is "attention"; "several" if they
+/// differ, "" if the file has no layer_types.
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view layer_type_of(io::json const& configuration) {
   std::string_view all;
   if (auto const types = configuration.value("layer_types"))
-    for (auto const type : types->elements()) all = all.empty() || all == type.string() ? type.string() : "several";
+    for (auto const type : types->elements()) {
+      std::string_view const name = type.string() == "attention" ? "full_attention" : type.string();
+      all = all.empty() || all == name ? name : "several";
+    }
   return all;
 }
 
@@ -49,24 +52,31 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   return !name || name->string() == "swish" ? "silu" : name->string();
 }
 
-/// Writes the members about the kind of model and its sliding windows into the open object of `json`.
-[[gnu::cold]] CONSTRAIN_INLINE void normalize_windows(io::json const& configuration, io::json_writer& json) {
-  // A Mistral is a Llama that may have a sliding window. A Mistral's window does not depend on use_sliding_window;
-  // other models use theirs only if it is true, and a Qwen only in the layers from max_window_layers on.
+/// Writes the model_type, and the members that Transformers reads only for some kinds of model, those about biases and
+/// sliding windows, into the open object of `json`.
+[[gnu::cold]] CONSTRAIN_INLINE void normalize_kind(io::json const& configuration, io::json_writer& json) {
+  // A Mistral is a Llama that may have a sliding window. Only a Qwen's window depends on use_sliding_window; a Qwen uses
+  // it only in the layers from max_window_layers on.
   auto const model = configuration.value("model_type");
   std::string_view const kind = model ? model->string() : "";
   bool const is_mistral = kind == "mistral", is_qwen = kind == "qwen2" || kind == "qwen3";
   if (model) json.member("model_type", is_mistral ? "llama" : kind);
+  auto const is_true = [&](char const* name) {
+    auto const x = configuration.value(name);
+    return x && x->boolean();
+  };
+  if (!is_mistral && !is_qwen) json.member("mlp_bias", is_true("mlp_bias"));
+  if (!is_mistral && kind != "qwen2") json.member("attention_bias", is_true("attention_bias"));
   auto const window = configuration.find("sliding_window");
   auto const layer_type = layer_type_of(configuration);
   bool const is_full = is_mistral && layer_type == "full_attention";
   bool const has_window = (!window || !window->is_null()) && !is_full; // 4096 by default
   json.member("effective sliding_window", !is_mistral || !has_window ? 0 : window ? window->real() : 4096);
-  auto const uses = configuration.value("use_sliding_window"), layers = configuration.value("num_hidden_layers"),
-             first = configuration.value("max_window_layers");
+  auto const layers = configuration.value("num_hidden_layers"), first = configuration.value("max_window_layers");
   bool const no_layer_has_it =
       is_qwen && (!layer_type.empty() || !has_window || (layers && layers->real() <= (first ? first->real() : 28)));
-  json.member("use_sliding_window", uses && uses->boolean() && !no_layer_has_it);
+  if (kind != "llama" && !is_mistral)
+    json.member("use_sliding_window", is_true("use_sliding_window") && !no_layer_has_it);
   // Transformers ignores a Llama's layer_types. It reads a Mistral with layer_types as a Ministral.
   if (kind != "llama" && !layer_type.empty()) json.member("layer_types", layer_type);
 }
@@ -88,7 +98,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   io::json_writer json;
   json.object().member("rope_theta", theta ? theta->real() : 10000.0);
   auto const factor = rope_value("factor");
-  bool const scales = type && !(type->string() == "linear" && factor && factor->real() == 1);
+  bool const is_one = factor && factor->real() == 1; // then these two types change nothing:
+  bool const scales = type && !(is_one && (type->string() == "linear" || type->string() == "llama3"));
   json.member("rope_type", scales ? type->string() : "default");
   if (factor) json.member(detail::rotary_factor, factor->real());
   for (auto const* name : {"low_freq_factor", "high_freq_factor"})
@@ -106,7 +117,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   auto const causal = configuration.find("is_causal"); // in Transformers 5, null means false
   json.member("hidden_act", detail::activation_of(configuration));
   json.member("is_causal", !causal || (!causal->is_null() && causal->boolean()));
-  detail::normalize_windows(configuration, json);
+  detail::normalize_kind(configuration, json);
   json.end();
   return json.text();
 }
@@ -138,6 +149,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   detail::write_rope(json.object("rope_parameters").member("rope_theta", m.rotary.theta), m.rotary);
   json.end().end();
   detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary, detail::rotary_factor);
+  if (!is_qwen2) normalized.member("attention_bias", m.biases).member("mlp_bias", false);
   normalized.member("hidden_act", "silu");
   normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
   normalized.member("is_causal", true).member("effective sliding_window", m.window);
