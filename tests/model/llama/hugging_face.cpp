@@ -61,6 +61,11 @@ constexpr ct::llama qwen3{.layers = 2,
                           .epsilon = 1e-6,
                           .head_norms = true,
                           .rotary = {.theta = 1e6}};
+constexpr ct::llama without_window = [] {
+  auto m = mistral;
+  m.window = 0;
+  return m;
+}();
 /// The same model for packed documents.
 constexpr ct::llama packed(ct::llama m) {
   m.packed = true;
@@ -171,9 +176,8 @@ TEST_CASE("a config.json that contradicts the Llama is refused") {
   CHECK(old("").starts_with("its rope_theta is 10000, the trainer's is 30;"));
   CHECK(refusal("\"rope_type\": \"llama3\"", "\"partial_rotary_factor\": 0.5, \"rope_type\": \"llama3\"")
             .starts_with("its partial_rotary_factor is 0.5, the trainer's is 1;"));
-  CHECK(refusal("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true")
-            .starts_with("its tie_word_embeddings is true"));
-  CHECK(refusal("\"tie_word_embeddings\": false,", "").empty());
+  for (auto const* const value : {"", "\"tie_word_embeddings\": true,"}) // the file has a head
+    CHECK(refusal("\"tie_word_embeddings\": false,", value).empty());
   CHECK(refusal("\"mlp_bias\": false", "\"mlp_bias\": true").starts_with("its mlp_bias is true, the trainer's is"));
   CHECK(refusal("\"mlp_bias\": false,", "").empty());
   CHECK(refusal("\"attention_bias\": false", "\"attention_bias\": true")
@@ -256,11 +260,6 @@ TEST_CASE("a Llama's config.json with several forms of one value has the value t
 }
 
 TEST_CASE("a Mistral needs the same window, and without one it is a Llama") {
-  constexpr auto without_window = [] {
-    auto m = mistral;
-    m.window = 0;
-    return m;
-  }();
   std::string const window = "\"sliding_window\": 5";
   CHECK(refusal<mistral>(window, "\"sliding_window\": 5.0", "mistral").empty());
   CHECK(refusal<mistral>(window, "\"sliding_window\": 7", "mistral")
@@ -310,11 +309,6 @@ TEST_CASE("a Llama whose width is not a multiple of its heads is saved as a Mist
 }
 
 TEST_CASE("all layers need the same window: layer_types and max_window_layers say which have it") {
-  constexpr auto without_window = [] {
-    auto m = mistral;
-    m.window = 0;
-    return m;
-  }();
   std::string const sliding = "\"sliding_attention\"", full = "\"full_attention\"", window = "\"sliding_window\": 5";
   auto const types = [](std::string const& list) { return "\"layer_types\": [" + list + "]"; };
   auto const of_mistral = [&](std::string const& list) {
@@ -368,6 +362,33 @@ TEST_CASE("a tied model does not take the weights of one that is not") {
               .ends_with("have a 'lm_head.weight' that differs from 'model.embed_tokens.weight', but the model ties "
                          "these two: it has one tensor for both; load the weights into a model that does not tie "
                          "them"));
+}
+
+TEST_CASE("a model that is not tied takes every file that has a head") {
+  constexpr auto untied = [] {
+    auto m = qwen2;
+    m.tied = false;
+    return m;
+  }();
+  // As Transformers: a head that differs from the token embedding stays apart, whatever tie_word_embeddings says.
+  temporary_directory const directory;
+  std::filesystem::copy(directory_of("llama"), directory.path, std::filesystem::copy_options::recursive);
+  auto text = read_file(directory / "config.json");
+  std::string const key = "\"tie_word_embeddings\": ";
+  write_file(directory / "config.json", text.replace(text.find(key + "false"), key.size() + 5, key + "true"));
+  ct::trainer<task_of<llama3>, ct::precision::fp64> t;
+  for (bool const strict : {true, false})
+    CHECK(t.load_pretrained(directory.path.string(), {.strict = strict}).text() ==
+          "all weights were found, and no others");
+  fixture const results("llama/llama/results.safetensors");
+  CHECK(relative_error(t.predict(results.integers("inputs")).logits, results.reals("logits")) < 1e-10);
+  // Without a head, the file is that of a tied model.
+  ct::trainer<task_of<untied>> u;
+  CHECK(sentence([&] {
+          u.load_pretrained(directory_of("qwen2"));
+        }).find("have no tensor 'lm_head.weight'; load the weights of the same model, or pass") != std::string::npos);
+  CHECK(u.load_pretrained(directory_of("qwen2"), {.strict = false}).missing ==
+        std::vector<std::string>{"lm_head.weight"});
 }
 
 TEST_CASE("sizes of published models") {

@@ -43,13 +43,10 @@ template <> struct weight_format_of<llama> {
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
                                                        "intermediate_size", "vocab_size",          "rms_norm_eps"};
 
-  /// Keys that describe only the head of an untied model. A tied model needs the value even with `.strict = false`: its
-  /// head is the token embedding, so it cannot load the weights of an untied model.
-  static constexpr std::string_view head_keys[] = {"tie_word_embeddings"};
-
   /// Keys whose values count only in the form of `normalize`.
-  static constexpr std::string_view normalized_keys[] = {"rope_theta", "rope_scaling",   "rope_parameters",
-                                                         "hidden_act", "attention_bias", "mlp_bias"};
+  static constexpr std::string_view normalized_keys[] = {"rope_theta",         "rope_scaling",   "rope_parameters",
+                                                         "hidden_act",         "attention_bias", "mlp_bias",
+                                                         "tie_word_embeddings"};
 
   /// Keys that only limit the number of tokens.
   static constexpr std::string_view limits[] = {"max_position_embeddings"};

@@ -151,7 +151,10 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   detail::write_rope(normalized.object().member("rope_theta", m.rotary.theta), m.rotary, detail::rotary_factor);
   if (!is_qwen2) normalized.member("attention_bias", m.biases).member("mlp_bias", false);
   normalized.member("hidden_act", "silu");
-  normalized.member("partial_rotary_factor", 1.0).member("tie_word_embeddings", m.tied);
+  normalized.member("partial_rotary_factor", 1.0);
+  // An untied model needs a head, whatever the key says: Transformers keeps a stored head that differs from the token
+  // embedding apart.
+  if (m.tied) normalized.member("tie_word_embeddings", true);
   normalized.member("is_causal", true).member("effective sliding_window", m.window);
   normalized.member("use_sliding_window", false);
   normalized.member("layer_types", m.window > 0 ? "sliding_attention" : "full_attention");
@@ -164,7 +167,6 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
           .normalize = &normalize,
           .normalized = normalized.text(),
           .copies = std::span(copies).first(m.tied ? 1 : 0),
-          .head_keys = std::span(head_keys).first(m.tied ? 0 : 1),
           .normalized_keys = normalized_keys,
           .limits = limits};
 }
