@@ -48,6 +48,18 @@ struct buckets {
     return ct::cross_entropy(logits + ct::embedding("bucket", bucket, {.vocabulary = 20, .width = 3}), classes);
   }
 };
+// The only labels choose a row of a table. If it has more rows than there are logits, they are no classes.
+template <int rows> struct prototypes {
+  constexpr ct::value operator()(ct::value logits, ct::value labels) const {
+    return ct::squared_error(logits, ct::embedding("prototype", labels, {.vocabulary = rows, .width = 3}));
+  }
+};
+// The logits are features, from which the objective computes the scores of more classes.
+struct head_of_ten {
+  constexpr ct::value operator()(ct::value features, ct::value labels) const {
+    return ct::cross_entropy(ct::linear("head", features, 10), labels);
+  }
+};
 // Three ids per row are no class.
 struct three_per_row {
   static constexpr ct::port_spec labels[] = {{.name = "triples", .each = ct::per::row, .features = 3},
@@ -171,4 +183,21 @@ TEST_CASE("several ids per row are not classes, and have no accuracy") {
   CHECK(std::isfinite(e.loss));
   CHECK(std::isnan(e.accuracy));
   CHECK(std::isnan(e.perplexity));
+}
+
+TEST_CASE("labels with more values than there are logits are not classes of the logits") {
+  std::vector<float> const x{1, 2, 3, 4};
+  ct::trainer<ct::task<three_classes{}, prototypes<10>, ct::micro_batch{.sequences = 2}>> t;
+  ct::trainer<ct::task<three_classes{}, head_of_ten, ct::micro_batch{.sequences = 2}>> with_head;
+  CHECK(t.step(t.batch(x, integers{7, 9})).tokens == 2);
+  auto const e = t.evaluate(x, integers{7, 9});
+  CHECK(std::isfinite(e.loss));
+  CHECK(std::isnan(e.accuracy));
+  CHECK(std::isnan(e.perplexity));
+  CHECK(sentence([&] { t.batch(x, integers{7, 10}); }).ends_with("outside [0, 10); pass integers from 0 to 9"));
+  CHECK(with_head.step(with_head.batch(x, integers{7, ct::ignored_label})).tokens == 1);
+  CHECK(std::isnan(with_head.evaluate(x, integers{7, 9}).accuracy));
+  // A table may have as many rows as there are classes.
+  ct::trainer<ct::task<three_classes{}, prototypes<3>, ct::micro_batch{.sequences = 2}>> of_classes;
+  CHECK(std::isfinite(of_classes.evaluate(x, integers{0, 2}).accuracy));
 }

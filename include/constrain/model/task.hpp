@@ -133,9 +133,13 @@ template <auto model, class objective_, micro_batch batch> struct task {
     }
     for (int i = 0; i < labels.size(); ++i)
       label_values[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
-    if (first_labels_are_classes) b.program.limit(label_values[0].where(), logits.features(), true);
     value const loss = detail::call_with([&](auto... each_label) { return objective{}(logits, each_label...); },
                                          label_values, std::make_index_sequence<labels.size()>{});
+    // If an op of the objective limits such labels to more values than there are logits, for example because a table
+    // has more rows, they are no classes of the logits.
+    bool const are_classes =
+        first_labels_are_ids_of_rows && b.program.nth(port_kind::label, 0).limit <= logits.features();
+    if (are_classes) b.program.limit(label_values[0].where(), logits.features(), true);
     if (loss.shape().elements() != 1)
       b.program.fail(diagnosis_with<refusals::loss_is_not_a_scalar>(0, 0, 1, loss.shape().elements()));
     ref const observed = observe(loss, b.new_value({loss.type(), loss.shape()}, role::result, 0));
@@ -143,7 +147,7 @@ template <auto model, class objective_, micro_batch batch> struct task {
     // A step with several micro-batches sums their losses (pass/accumulate.hpp).
     b.program.values[observed.value].accumulates = true;
     b.program.values[observed.value].axes = {};
-    if (e == entry::evaluate && first_labels_are_classes) {
+    if (e == entry::evaluate && are_classes) {
       ref const correct = emit<op::correct_predictions>({logits, label_values[0]}, {}, 0).where();
       b.program.set_result("correct", correct);
       b.program.values[correct.value].role = role::result;
@@ -174,8 +178,8 @@ private:
     return b;
   }
 
-  /// Whether the first labels are one class id per row of logits, so that `evaluate` counts correct predictions.
-  static constexpr bool first_labels_are_classes =
+  /// Whether the first labels are one integer per row of logits, such as a class.
+  static constexpr bool first_labels_are_ids_of_rows =
       !labels.empty() && labels[0].type == port_type::ids && labels[0].each == per::row && labels[0].features == 0;
 
   /// Adds the value of an input or label, and its port. `rows`: the number of sequences in the entry's program.
