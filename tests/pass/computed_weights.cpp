@@ -30,7 +30,39 @@ struct read_twice {
 };
 using read_twice_task = task<read_twice{}, causal_lm, micro_batch{.sequences = 1, .tokens = 4}>;
 
+// An op whose gradient rule calls another op with a parameter of a repeat.
+struct gate {
+  static constexpr char const* name = "gate";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+  static constexpr void gradient(backward& b) {
+    b.add(0, multiply(b.gradient(), b.input(1), b.line()));
+    b.add(1, multiply(b.gradient(), b.input(0), b.line()));
+  }
+};
+struct gated_weights {
+  constexpr value operator()(value tokens) const {
+    auto const layer = [](value x) {
+      auto const a = parameter(x, "a", shape(4, 4), role::weight, {.stddev = 0.5});
+      auto const b = parameter(x, "b", shape(4, 4), role::weight, {.stddev = 0.5});
+      return x + linear(x, emit<gate>({a, b}));
+    };
+    return linear("head", repeat("block", 2, embedding("token", tokens, {.vocabulary = 7, .width = 4}), layer), 7);
+  }
+};
+using gated_weights_task = task<gated_weights{}, causal_lm, micro_batch{.sequences = 1, .tokens = 4}>;
+
 } // namespace
+
+template <> struct constrain::kernel<gate, cpu> {
+  template <class real> static void run(call const&, tensor<real const> a, tensor<real const> b, tensor<real> y) {
+    for (std::int64_t i = 0; i < y.count; ++i) y[i] = a[i] * b[i];
+  }
+};
+
+TEST_CASE("differentiate: a gradient rule that reads a parameter of a repeat") {
+  check_gradients<gated_weights_task>();
+  check_gradients<gated_weights_task, accumulate<2>>();
+}
 
 TEST_CASE("differentiate: a parameter that one call reads twice") {
   check_gradients<read_twice_task>();

@@ -40,10 +40,18 @@ static_assert(reaches({of_inner.value, at::next}, {0, 1}) && !reaches({of_inner.
 static_assert(reaches({of_inner.value, at::initial}, {0}) && reaches({of_inner.value, at::final}, {0}) &&
               !reaches({of_inner.value, at::final}, {}) && !reaches({of_inner.value, at::final}, {2}));
 
+// A parameter has one instance for all micro-batches.
+constexpr auto over_micro_batches = accumulate_over(p, 2);
+constexpr ref skip{named(over_micro_batches, "outer.skip.weight"), at::current};
+constexpr int micro_batch = over_micro_batches.micro_batches;
+static_assert(is_in_reach(over_micro_batches, skip, around({micro_batch, 0})));
+static_assert(!is_in_reach(over_micro_batches, skip, around({micro_batch, 2})));
+static_assert(!is_in_reach(over_micro_batches, skip, around({micro_batch})));
+
 } // namespace
 
 TEST_CASE("every operand of a model stands in reach") {
-  for (auto const& each : {built<tied_task>(), built<tagger_task>(), built<gpt2_task>()}) {
+  for (auto const& each : {built<tied_task>(), built<tagger_task>(), built<gpt2_task>(), over_micro_batches}) {
     axis_list enclosing;
     for (auto const& n : each.nodes) {
       if (n.kind == node_kind::loop) enclosing.push_back(n.axis);

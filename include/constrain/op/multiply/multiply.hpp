@@ -26,9 +26,7 @@ struct multiply {
     // The gradient of a matmul's weight is fp32, even if the weight is a product of values in 16 bits.
     auto const factor = [&](int i) {
       auto const x = b.input(i);
-      if (x.type() == dy.type()) return x;
-      // Not `emit`, which refuses inputs from loops that do not enclose the call: this rule is only for models.
-      return value{x.owner(), x.owner().template call<cast>({x.where()}, {}, {.to = dy.type()}, b.line()).outputs[0]};
+      return x.type() == dy.type() ? x : constrain::emit<cast>({x}, {.to = dy.type()}, b.line());
     };
     b.emit<multiply>({dy, factor(1)}, {0});
     b.emit<multiply>({dy, factor(0)}, {1});
