@@ -19,15 +19,30 @@ constexpr int next_shared(program const& p, int v) {
   return v;
 }
 
-/// Whether the parameters and settings of `step` begin with those of `p` (same order, names, types, shapes and extents
-/// of the axes), so that `p` can use their buffers. `step` may have more of them at the end, such as the parameters of
-/// an objective. `p`: a program without gradients.
+/// The value of `step` that holds the parameter or setting `info` of another entry; the number of values if there is
+/// none. A parameter: the first of `step` after value `previous`, which becomes the result. A setting: the one of this
+/// name, since a policy's pass may add settings to all entries after an objective has added some to `step`.
+constexpr int find_shared(program const& step, value_info const& info, int& previous) {
+  bool const is_setting = info.role == role::setting;
+  int v = is_setting ? 0 : previous + 1;
+  auto const matches = [&](value_info const& candidate) {
+    return is_setting ? candidate.role == role::setting && candidate.name.hash == info.name.hash
+                      : is_parameter(candidate.role);
+  };
+  while (v < step.values.size() && !matches(step.values[v])) ++v;
+  return is_setting ? v : previous = v;
+}
+
+/// Whether the parameters of `step` begin with those of `p` (same order, names, types, shapes and extents of the axes),
+/// and `step` has all settings of `p`, so that `p` can use their buffers. `step` may have more parameters at the end,
+/// such as those of an objective, and more settings. `p`: a program without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
-  int in_step = -1; // index of a parameter or setting of `step`
+  int parameter = -1; // index of the last parameter found in `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
-    in_step = next_shared(step, in_step);
+    auto const& info = p.values[v];
+    int const in_step = find_shared(step, info, parameter);
     if (in_step >= step.values.size()) return false;
-    auto const &info = p.values[v], &step_info = step.values[in_step];
+    auto const& step_info = step.values[in_step];
     if (step_info.name.hash != info.name.hash || step_info.type != info.type || step_info.shape != info.shape ||
         step_info.axes.size() != info.axes.size())
       return false;
@@ -47,11 +62,9 @@ constexpr void share_persistent_values(memory_layout& memory, program const& p, 
   for (int v = 0; v < step.values.size(); ++v) source[v] = v;
   for (int v = 0; v < step.values.size(); ++v)
     if (step.values[v].is_average) source[step.values[v].belongs_to] = v;
-  int in_step = -1; // index of a parameter or setting of `step`
-  for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
-    in_step = next_shared(step, in_step);
-    memory.buffers[v].offset = step_memory.buffers[source[in_step]].offset;
-  }
+  int parameter = -1; // index of the last parameter found in `step`
+  for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v))
+    memory.buffers[v].offset = step_memory.buffers[source[find_shared(step, p.values[v], parameter)]].offset;
 }
 
 /// The first error of a program; `why::nothing` if there is none. `step`: see `planned`.
