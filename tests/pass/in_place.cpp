@@ -37,6 +37,22 @@ constexpr auto logits = in_place(coalesce(updated(built<tied_task>())));
 static_assert(root_of(logits, logits.result("logits")).value ==
               output(logits, &info_of<op::cross_entropy_gradient>).value);
 
+// Element i of 8 bytes lies over two elements of 4 bytes, which a kernel reads later.
+struct fold {
+  static constexpr char const* name = "fold";
+  static constexpr unsigned in_place = 0b1;
+  static constexpr inferred infer(operand_types const& in) {
+    return inferred::one(dtype::f64, shape(in[0].shape.elements() / 2));
+  }
+};
+constexpr program folded = [] {
+  auto out = without_nodes(before);
+  ref const x = out.call<op::copy>({before.result("logits")}).outputs[0];
+  out.program.set_result("y", out.call<fold>({x}).outputs[0]);
+  return out.program;
+}();
+static_assert(sharing(in_place(folded)) == 0);
+
 } // namespace
 
 TEST_CASE("in_place shares no bytes of what is read again") {

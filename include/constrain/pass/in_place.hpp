@@ -74,8 +74,9 @@ constexpr void overwrite_inputs(program& p) {
     for (int k = 0; k < n.inputs.size(); ++k) {
       if ((n.op->in_place >> k & 1) == 0) continue;
       auto& source = p.values[n.inputs[k].value];
+      // The kernel may write element i after it has read element i of the source, so both must lie at the same bytes.
       bool const same_bytes =
-          source.shape.elements() * size_of(source.type) == target.shape.elements() * size_of(target.type);
+          source.shape.elements() == target.shape.elements() && size_of(source.type) == size_of(target.type);
       if (!same_bytes || source.overwritten_by || source.view || to.value == n.inputs[k].value) continue;
       if (!dies_at(p, loops, roots, n.inputs[k], i)) continue;
       source.overwritten_by = to;
@@ -86,9 +87,10 @@ constexpr void overwrite_inputs(program& p) {
 
 } // namespace detail
 
-/// Lets output 0 of a call overwrite an input of the same size that no later node uses, if the op allows this
-/// (`op_info::in_place`). Accumulators, persistent values and views are left out; so are inputs that are loop-carried,
-/// computed outside of the innermost loop around the call, written by the host, or read after the run.
+/// Lets output 0 of a call overwrite an input that no later node uses, if the op allows this (`op_info::in_place`), and
+/// the two have the same number of elements and bytes. Accumulators, persistent values and views are left out; so are
+/// inputs that are loop-carried, computed outside of the innermost loop around the call, written by the host, or read
+/// after the run.
 constexpr program in_place(program const& p) {
   program out = p;
   if (p.failure.ok()) detail::overwrite_inputs(out);
