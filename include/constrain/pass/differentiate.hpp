@@ -14,7 +14,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Reverse-mode differentiation of a program with loops: visits the nodes from last to first, lets each op's gradient
-/// rule append the backward nodes, and appends a reversed loop for each repeat's loop, over the same axis.
+/// rule append the backward nodes, and appends a loop for each loop, over the same axis.
 class differentiation {
 public:
   /// `scale_loss`: as in `differentiate`.
@@ -73,10 +73,9 @@ private:
     auto& p = out_.program;
     int depth = 0;
     int const nodes = p.nodes.size();
-    axis_list open_axes;
     for (int i = 0; i < nodes; ++i) {
-      if (p.nodes[i].kind == node_kind::loop) ++depth, open_axes.push_back(p.nodes[i].axis);
-      if (p.nodes[i].kind == node_kind::end) --depth, open_axes.pop_back();
+      if (p.nodes[i].kind == node_kind::loop) ++depth;
+      if (p.nodes[i].kind == node_kind::end) --depth;
       if (p.nodes[i].kind != node_kind::call) continue;
       for (auto const& input : p.nodes[i].inputs) {
         auto const info = p.values[input.value];
@@ -90,7 +89,8 @@ private:
         buffer.shape = info.shape;
         buffer.accumulates = true;
         buffer.line = info.line;
-        for (int d = 0; d < definition_depth; ++d) buffer.axes.push_back(open_axes[d]);
+        buffer.axes = info.axes;
+        if (defined_inside) buffer.axes.push_back(info.loop_carried_axis);
         buffer_[key(input)] = {p.add_value(buffer), at::current};
       }
     }
@@ -211,27 +211,57 @@ private:
     out_.called_from = 0;
   }
 
-  /// Appends, for a repeat's loop, the reversed loop that carries the gradient of the loop-carried value from `final`
-  /// to `initial`. Appends nothing if `final` has no gradient.
+  /// Whether any instance of the value has a gradient.
+  constexpr bool has_gradient(int value) const {
+    for (at const where : {at::current, at::next, at::initial, at::final})
+      if (gradient_of({value, where})) return true;
+    return false;
+  }
+
+  /// Creates the value that carries the gradient of the loop-carried value `carried` from `final` to `initial`. Appends
+  /// the node that writes its `final`. Returns it.
+  constexpr int add_carried_gradient(int carried) {
+    auto const info = out_.program.values[carried];
+    int const gradient = out_.new_value({info.type, info.shape}, role::activation, info.line);
+    out_.program.values[gradient].loop_carried_axis = info.loop_carried_axis;
+    ref const final{carried, at::final}, to{gradient, at::final};
+    if (ref const g = gradient_of(final)) copy_gradient(g, to, info.line);
+    else out_.call<op::constant_like>({final}, {to}, {.value = 0}, info.line);
+    return gradient;
+  }
+
+  /// Appends, for a loop, the loop that computes the gradients of its body. If the loop carries a value, as a repeat's
+  /// does, this loop is reversed and carries the gradient of the value. Appends nothing if nothing that the loop writes
+  /// has a gradient.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;
-    for (int v = 0; v < out_.program.values.size(); ++v)
-      if (out_.program.values[v].loop_carried_axis == axis) carried = v;
-    ref const gradient_of_final = carried < 0 ? ref{} : gradient_of({carried, at::final});
-    if (!gradient_of_final) return;
-    auto const info = out_.program.values[carried];
-    int const carried_gradient = out_.new_value({info.type, info.shape}, role::activation, info.line);
-    out_.program.values[carried_gradient].loop_carried_axis = axis;
-    copy_gradient(gradient_of_final, {carried_gradient, at::final}, info.line);
+    bool any_gradient = false;
+    for (int i = loop + 1; i < end; ++i)
+      for (auto const& output : out_.program.nodes[i].outputs) {
+        if (out_.program.values[output.value].loop_carried_axis == axis) carried = output.value;
+        any_gradient = any_gradient || (!is_compute_copy(output) && has_gradient(output.value));
+      }
+    if (!any_gradient) return;
+    if (carried < 0) {
+      int const first = out_.program.nodes.size();
+      out_.open(axis, false);
+      reverse(loop + 1, end);
+      out_.close();
+      // No call of the loop passes on a gradient.
+      if (out_.program.nodes.size() == first + 2) out_.program.nodes.count = first;
+      return;
+    }
+    int const line = out_.program.values[carried].line;
+    int const carried_gradient = add_carried_gradient(carried);
     out_.open(axis, true);
-    gradient_[key({carried, at::next})] = {carried_gradient, at::next};
+    contribute({carried, at::next}, {carried_gradient, at::next}, line);
     reverse(loop + 1, end);
     ref const gradient_of_current = gradient_of({carried, at::current});
-    if (gradient_of_current) copy_gradient(gradient_of_current, {carried_gradient, at::current}, info.line);
-    else out_.program.fail(diagnosis_with<refusals::repeat_ignores_its_input>(info.line, 0, 1, 0));
+    if (gradient_of_current) copy_gradient(gradient_of_current, {carried_gradient, at::current}, line);
+    else out_.program.fail(diagnosis_with<refusals::repeat_ignores_its_input>(line, 0, 1, 0));
     out_.close();
-    gradient_[key({carried, at::initial})] = {carried_gradient, at::initial};
+    contribute({carried, at::initial}, {carried_gradient, at::initial}, line);
   }
 
   builder out_;
