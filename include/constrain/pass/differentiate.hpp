@@ -180,8 +180,15 @@ private:
     }
   }
 
+  /// Whether a call works on several instances of an operand at once, although gradient rules know only one.
+  constexpr bool works_on_a_stack(node const& n) const {
+    bool any = out_.instances(out_.program.values[n.outputs[0].value]) > 1;
+    for (auto const& input : n.inputs) any = any || out_.instances(out_.program.values[input.value]) > 1;
+    return any;
+  }
+
   /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` contains any of its inputs.
-  /// Refuses the program if another output of the call has a gradient.
+  /// Refuses the program if another output of the call has a gradient, or if the call works on a stack.
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
     if (is_compute_copy(n.outputs[0])) return;
@@ -199,10 +206,11 @@ private:
       any_needs = true;
     }
     if (!any_needs) return;
-    if (!n.op->has_gradient) {
-      out_.program.fail(diagnosis_with<refusals::no_gradient_rule>(n.line, n.called_from, 1, 0));
-      return;
-    }
+    if (!n.op->has_gradient)
+      return out_.program.fail(diagnosis_with<refusals::no_gradient_rule>(n.line, n.called_from, 1, 0));
+    if (works_on_a_stack(n))
+      return out_.program.fail(diagnosis_with<refusals::gradient_of_a_stack>(n.line, n.called_from, 0, 0)
+                                   .with_layouts(n.op->label, layout::replicated, layout::replicated));
     out_.called_from = n.called_from;
     // The gradient of a matrix in a GEMM is fp32, even if the matrix was computed in 16 bits.
     rule.set_gradient(n.op->any_gradient_type ? g : in_type(g, out_.type_of(n.outputs[0]).type, n.line));
@@ -279,10 +287,10 @@ private:
 /// add to it. Tied weights, weights shared over iterations, and gradient accumulation need no special rule.
 /// `scale_loss`: the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are
 /// multiplied by this setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a
-/// trained parameter and the loss, a gradient of an output other than output 0, a gradient rule that adds too many
-/// terms (`backward::add`), a gradient whose shape differs from the shape of its value, a repeat that ignores its
-/// input, a trained parameter that does not reach the loss, and a program from which a policy's pass has removed the
-/// loop over micro-batches. `p` must have the results "logits" and "loss".
+/// trained parameter and the loss, a gradient of an output other than output 0, a call on a stack of tensors, a
+/// gradient rule that adds too many terms (`backward::add`), a gradient whose shape differs from the shape of its
+/// value, a repeat that ignores its input, a trained parameter that does not reach the loss, and a program from which a
+/// policy's pass has removed the loop over micro-batches. `p` must have the results "logits" and "loss".
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run(p);

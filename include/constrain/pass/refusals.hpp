@@ -65,6 +65,14 @@ template <diagnosis d> struct no_gradient_rule {
                         "`static constexpr void gradient(ct::backward&)`");
 };
 
+/// Backpropagation reaches a call that works on all instances of an operand.
+template <diagnosis d> struct gradient_of_a_stack {
+  static_assert(d.ok(),
+                "an operation, `op`, between a trained parameter and the loss uses all tensors of a stack in one call, "
+                "but its gradient rule works on one tensor; let your pass open loops over the value's axes around the "
+                "call (ct::builder::open_all)");
+};
+
 /// Output `got` of a call has a gradient, but the gradient rule of an op knows only the gradient of output `expected`.
 template <diagnosis d> struct output_without_a_gradient {
   static_assert(d.ok(),
