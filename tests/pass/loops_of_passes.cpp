@@ -115,6 +115,13 @@ TEST_CASE("differentiate: a pass reads what each layer computes") {
   check_gradients<layers_task<>, penalty<squared::results>>();
 }
 
+TEST_CASE("recompute: a pass reads what each layer computes") {
+  check_gradients<layers_task<>, penalty<squared::activations>, checkpoint::every<1>>();
+  check_gradients<layers_task<>, penalty<squared::activations>, checkpoint::every<2>>();
+  check_gradients<layers_task<>, penalty<squared::arguments>, checkpoint::every<2>>();
+  check_gradients<layers_task<>, penalty<squared::results>, checkpoint::every<2>>();
+}
+
 TEST_CASE("differentiate: only a pass reads what the layers compute") {
   check_gradients<layers_task<true>, penalty<squared::activations>>();
   check_gradients<layers_task<true>, penalty<squared::results>>();

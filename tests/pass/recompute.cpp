@@ -158,6 +158,46 @@ TEST_CASE("a pass that reads the gradients of all iterations finds each at its p
   }
 }
 
+/// Where a pass adds a loop over the layers, which reads a tensor of each layer into a sum.
+enum class added { before_all, after_forward_loop, reversed_after_all };
+
+constexpr program with_loop(program const& p, added where) {
+  auto out = without_nodes(p);
+  value_info info;
+  info.role = role::result, info.accumulates = true;
+  ref const sum{out.program.add_value(info), at::current};
+  auto const add_loop = [&](int v) {
+    out.open(p.values[v].axes[0], where == added::reversed_after_all);
+    out.call<norm>({{v, at::current}}, {sum});
+    out.close();
+  };
+  if (where == added::before_all) add_loop(named(p, "block.up.weight"));
+  int activation = -1;
+  for (auto const& n : p.nodes) {
+    out.program.add_node(n);
+    if (calls(n, info_of<op::elementwise<op::silu>>)) activation = n.outputs[0].value;
+    if (where == added::after_forward_loop && n.kind == node_kind::end && !n.backward) add_loop(activation);
+  }
+  if (where == added::reversed_after_all) add_loop(gradient_of(p, "block.up.weight"));
+  return out.program;
+}
+
+TEST_CASE("loops of a pass are not the loops of the repeat") {
+  for (auto where : {added::before_all, added::after_forward_loop, added::reversed_after_all}) {
+    auto const keep = update<optimizer::sgd>(with_loop(differentiated(built<chain_task<7>>()), where));
+    auto const reference = simulate(keep, plan_memory(keep));
+    REQUIRE(reference.errors == std::vector<std::string>{});
+    for (int every = 1; every <= 4; ++every) {
+      auto const p = recompute(keep, every);
+      CHECK(verify(p).ok());
+      auto const s = simulate(p, plan_memory(p));
+      CHECK(s.errors == std::vector<std::string>{});
+      CHECK(s.left == reference.left);
+      CHECK(runs(p, &info_of<op::linear>) == 7 + 7 + 1);
+    }
+  }
+}
+
 TEST_CASE("what is computed again is not kept") {
   auto const keep = updated<optimizer::sgd>(built<deep_task<16>>());
   auto const all = without_weights(coalesce(keep));

@@ -18,17 +18,22 @@ public:
   constexpr recomputation(program const& p, int forward, int segment_length)
       : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), segment_length_(segment_length),
         axis_(p.nodes[forward].axis) {
-    for (int i = forward + 1; i < p.nodes.size(); ++i)
-      if (p.nodes[i].kind == node_kind::loop && p.nodes[i].axis == axis_ && p.nodes[i].reversed) reversed_ = i;
+    for (int i = forward + 1; i < nest_.end[forward]; ++i)
+      for (auto const& output : p.nodes[i].outputs)
+        if (p.values[output.value].loop_carried_axis == axis_) carried_ = output.value;
+    // Loops of a policy's pass over this axis are not parts of the backward pass, or come after the repeat's.
+    auto const is_reversed = [&](node const& n) {
+      return n.kind == node_kind::loop && n.axis == axis_ && n.reversed && n.backward;
+    };
+    for (int i = p.nodes.size() - 1; carried_ >= 0 && i > forward; --i)
+      if (is_reversed(p.nodes[i])) reversed_ = i;
   }
 
-  /// Whether the forward loop has a reversed loop.
+  /// Whether the forward loop carries a value and has a reversed loop.
   constexpr bool applies() const { return reversed_ >= 0; }
 
   /// The rewritten program. Precondition: `applies()`.
   constexpr program run() {
-    for (int v = 0; v < in_.values.size(); ++v)
-      if (in_.values[v].loop_carried_axis == axis_ && is_written_in_loop(v, forward_)) carried_ = v;
     int const end = nest_.end[reversed_];
     if (segment_length_ > 1) {
       split_axis();
@@ -47,13 +52,6 @@ public:
   }
 
 private:
-  constexpr bool is_written_in_loop(int v, int loop) const {
-    for (int i = loop + 1; i < nest_.end[loop]; ++i)
-      for (auto const& output : in_.nodes[i].outputs)
-        if (output.value == v) return true;
-    return false;
-  }
-
   /// Splits the repeat's axis: iteration = segment * segment_length_ + iteration within the segment.
   constexpr void split_axis() {
     auto& p = out_.program;
@@ -66,18 +64,18 @@ private:
                               .extent = segment_length_ < original.extent ? segment_length_ : original.extent,
                               .original = axis_,
                               .factor = 1});
-    // A value that is written after both loops, and a gradient that is read there, keep the axis.
-    bool used_after[program::maximum_values]{};
-    for (int i = nest_.end[reversed_]; i < in_.nodes.size(); ++i) {
-      for (auto const& input : in_.nodes[i].inputs)
-        used_after[input.value] = used_after[input.value] || in_.values[input.value].role == role::gradient;
-      for (auto const& output : in_.nodes[i].outputs) used_after[output.value] = true;
+    // A value that a node outside of both loops reads or writes keeps the axis.
+    bool used_outside[program::maximum_values]{};
+    for (int i = 0; i < in_.nodes.size(); ++i) {
+      if (nest_.contains(forward_, i) || nest_.contains(reversed_, i)) continue;
+      for (auto const& input : in_.nodes[i].inputs) used_outside[input.value] = true;
+      for (auto const& output : in_.nodes[i].outputs) used_outside[output.value] = true;
     }
     for (int v = 0; v < p.values.size(); ++v) {
       auto& info = p.values[v];
       bool const keeps_axis = is_persistent(info.role) || info.role == role::compute_copy ||
                               (info.role == role::gradient && !info.ends_with_update);
-      if (!info.axes.contains(axis_) || keeps_axis || used_after[v]) continue;
+      if (!info.axes.contains(axis_) || keeps_axis || used_outside[v]) continue;
       axis_list axes;
       for (int axis : info.axes)
         if (!(axis == axis_ ? axes.push_back(segments_) && axes.push_back(iterations_) : axes.push_back(axis)))

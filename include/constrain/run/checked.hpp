@@ -16,7 +16,7 @@ struct checked_value {
   axis_list axes;                     // axes along which the value is stacked (one instance per iteration)
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
-  bool covers_all_iterations = false; // all instances share one tag, as in a compute copy or a value that `accumulates`
+  bool covers_all_iterations = false; // all instances share one tag, for example of a value that `accumulates`
   bool scaled = false;                // the loss scale (precision::fp16) multiplies the value; the value may overflow
 };
 
@@ -56,6 +56,29 @@ template <int count> constexpr void mark_scaled(program const& p, checked_table<
 
 } // namespace detail
 
+namespace detail {
+
+/// Gives one tag to all instances of each value that still has an axis, but is used in loops over the parts of this
+/// axis: these loops do not set the index of the axis.
+template <int count> constexpr void mark_used_in_parts(program const& p, checked_table<count>& table) {
+  axis_list open;
+  auto const mark = [&](ref r) {
+    auto& owner = table.values[table.values[r.value].tagged_as];
+    for (int axis : owner.axes)
+      if (!open.contains(axis) && p.is_open(axis, open)) owner.covers_all_iterations = true;
+  };
+  for (auto const& n : p.nodes) {
+    if (n.kind == node_kind::loop) open.push_back(n.axis);
+    if (n.kind == node_kind::end) open.pop_back();
+    for (auto const& input : n.inputs) mark(input);
+    for (auto const& output : n.outputs) mark(output);
+  }
+  for (auto& value : table.values)
+    if (value.tagged_as >= 0) value.covers_all_iterations = table.values[value.tagged_as].covers_all_iterations;
+}
+
+} // namespace detail
+
 /// Builds the table of a program with `count` values.
 template <int count> constexpr checked_table<count> make_checked_table(program const& p) {
   checked_table<count> out;
@@ -66,6 +89,7 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
                      info.accumulates || info.role == role::compute_copy};
   }
   detail::mark_scaled(p, out);
+  detail::mark_used_in_parts(p, out);
   return out;
 }
 
