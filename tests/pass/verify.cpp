@@ -47,6 +47,23 @@ constexpr auto kept = [] {
 }();
 static_assert(kept == diagnosis{why::too_many_operands, 7, 8, 9, 10});
 
+// A call on all instances of a value that a loop computes one by one would read the gaps between these.
+struct sum {
+  static constexpr char const* name = "sum";
+  static constexpr inferred infer(operand_types const&) { return inferred::one(dtype::f64, {}); }
+};
+constexpr diagnosis diagnose_stack(bool in_a_loop, bool of_the_weight) {
+  builder out;
+  out.program = good;
+  int const read = of_the_weight ? named(good, "block.up.weight") : good.nodes[first_loop(good) + 1].outputs[0].value;
+  int const opened = in_a_loop ? out.open_all(good.values[read].axes) : 0;
+  out.call<sum>({{read, at::current}});
+  out.close(opened);
+  return verify(out.program);
+}
+static_assert(diagnose_stack(true, false).ok() && diagnose_stack(true, true).ok() && diagnose_stack(false, true).ok());
+static_assert(diagnose_stack(false, false).reason == why::stack_has_gaps && diagnose_stack(false, false).got == 3);
+
 } // namespace
 
 TEST_CASE("verify finds each call that is missing") {

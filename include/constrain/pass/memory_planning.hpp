@@ -14,12 +14,6 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Whether no gaps separate the instances of a value, so that one call can work on all instances.
-constexpr bool is_dense(value_info const& info) {
-  return is_persistent(info.role) || info.role == role::gradient || info.role == role::input ||
-         info.role == role::compute_copy;
-}
-
 /// Computes the lifetimes and offsets of all values.
 class memory_planner {
 public:
@@ -64,7 +58,7 @@ private:
 
   constexpr std::int64_t instance_bytes(value_info const& info) const {
     auto const bytes = info.shape.elements() * size_of(info.type);
-    return is_dense(info) ? bytes : aligned(bytes);
+    return is_dense(info.role) ? bytes : aligned(bytes);
   }
 
   /// The position of the values with this role in the order of persistent values; -1: they do not persist.

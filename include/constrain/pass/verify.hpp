@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/stack/stack.hpp"
 #include "constrain/pass/nest.hpp"
 #include "constrain/pass/partial_sums.hpp"
 #include "constrain/pass/written_values.hpp"
@@ -37,12 +38,39 @@ constexpr diagnosis layout_error(node const& n, int k, layout actual) {
   return actual == layout::flat && !by_element ? diagnose(why::wrong_layout, layout::replicated) : diagnosis();
 }
 
+/// Tracks how many instances of each value a call works on.
+class instances_per_call {
+public:
+  constexpr explicit instances_per_call(program const& p) : p_(p) {}
+
+  /// The error of the call `n`, in loops over the axes `open`, if it works on another number of instances of `value`
+  /// than an earlier call, and memory planning may leave gaps between these.
+  constexpr diagnosis error_of(node const& n, int value, axis_list const& open) {
+    while (p_.values[value].view) value = p_.values[value].view.of.value;
+    auto const& info = p_.values[value];
+    // The pass `slice_views` turns the input of op::stack into a view of the output.
+    if (info.axes.empty() || is_dense(info.role) || calls(n, info_of<op::stack>)) return {};
+    bool all_open = info.axes.size() <= open.size(); // the usual case, without the search of `instances`
+    for (int k = 0; all_open && k < info.axes.size(); ++k) all_open = info.axes[k] == open[k];
+    auto const instances = all_open ? 1 : p_.instances(info, open);
+    if (instances_[value] == 0) instances_[value] = instances;
+    if (instances_[value] == instances) return {};
+    return diagnosis{why::stack_has_gaps, n.line, n.called_from, instances_[value], instances}.with_layouts(
+        n.op->label, layout::replicated, layout::replicated);
+  }
+
+private:
+  program const& p_;
+  std::int64_t instances_[program::maximum_values]{}; // by the index of the value; 0: no call has used it
+};
+
 } // namespace detail
 
 /// Checks the invariants that every pass must keep:
 /// - Every loop has an end, every end has a loop, and loops nest at most `axis_list::capacity` deep.
 /// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
+/// - If there may be gaps between the instances of a value, all calls work on the same number of its instances.
 /// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A
 ///   value that is not yet reduced over the ranks is read only by a collective that reduces it.
 /// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if
@@ -63,6 +91,7 @@ constexpr diagnosis verify(program const& p) {
   bool any_skips = false; // whether any loop skips iterations
   for (auto const& axis : p.axes) any_skips = any_skips || axis.rows.per_iteration > 0;
   detail::written_values written(p);
+  detail::instances_per_call per_call(p);
   for (auto const& n : p.nodes) {
     if (n.kind == node_kind::loop) loop_axes.push_back(n.axis);
     if (n.kind == node_kind::end) loop_axes.pop_back();
@@ -80,12 +109,14 @@ constexpr diagnosis verify(program const& p) {
         if (auto const error = detail::layout_error(n, k, written_as[value]); !error.ok()) return error;
       if (any_skips && detail::may_be_skipped(p, p.values[value], loop_axes))
         return {why::skipped_iteration_is_read, n.line, n.called_from, 0, value};
+      if (auto const error = per_call.error_of(n, value, loop_axes); !error.ok()) return error;
       inputs.push_back({p.values[value].type, p.values[value].shape});
     }
     auto const inferred = n.op->infer(inputs, n.attributes);
     if (inferred.reason != why::nothing) return inferred.at(n.line, n.called_from);
     for (int j = 0; j < n.outputs.size(); ++j) {
       auto const& info = p.values[n.outputs[j].value];
+      if (auto const error = per_call.error_of(n, n.outputs[j].value, loop_axes); !error.ok()) return error;
       written.write(n.outputs[j].value);
       bool const is_guarded = n.op->guarded || (n.op->exchanges && guarded[n.inputs[0].value]);
       guarded[n.outputs[j].value] = is_guarded;

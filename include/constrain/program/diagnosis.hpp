@@ -29,6 +29,7 @@ enum class why {
   wrong_layout,               // a node reads a tensor in a layout that its op does not accept
   unguarded_write,            // a node writes a persistent value even if the gradient norm is not finite
   skipped_iteration_is_read,  // a node reads a value that a skipped iteration would write
+  stack_has_gaps,             // a call uses all instances of a value that other calls use one by one
   exchange_may_be_skipped,    // ranks with different batches exchange data in a loop that skips iterations
 };
 

@@ -54,4 +54,10 @@ constexpr bool is_persistent(role r) {
   return is_parameter(r) || r == role::state || r == role::setting || r == role::hyperparameters;
 }
 
+/// Whether memory planning leaves no gaps between the instances of a value of role `r`, so that one call can work on
+/// all of them.
+constexpr bool is_dense(role r) {
+  return is_persistent(r) || r == role::gradient || r == role::input || r == role::compute_copy;
+}
+
 } // namespace constrain

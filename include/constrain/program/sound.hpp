@@ -90,6 +90,12 @@ template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
                         "body add to an accumulator, and read the accumulator; if not, this is a bug in ConsTrain: "
                         "report it with the model");
 };
+template <diagnosis d> struct refusal<why::stack_has_gaps, d> {
+  static_assert(d.ok(), "an operation, `op`, uses `got` tensors of a stack in one call, but another operation uses "
+                        "`expected` at a time, so there may be gaps between the tensors; if your pass calls `op`, let "
+                        "the pass open loops over the value's axes around the call (ct::builder::open_all); if not, "
+                        "this is a bug in ConsTrain: report it with the model");
+};
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
                         "a rank could wait forever for other ranks; if your pass adds the loop or the collective, move "
