@@ -6,7 +6,7 @@
 using namespace constrain;
 using namespace constrain::test;
 
-namespace {
+namespace own {
 
 struct half_square_gradient {
   static constexpr char const* name = "half_square_gradient";
@@ -90,7 +90,9 @@ template <bool forgets> struct layers {
 template <bool forgets = false>
 using layers_task = task<layers<forgets>{}, causal_lm, micro_batch{.sequences = 1, .tokens = 3}>;
 
-} // namespace
+} // namespace own
+
+using namespace own;
 
 template <> struct constrain::kernel<half_square, cpu> {
   template <class real> static void run(call const& c, tensor<real const> x, tensor<double> y) {

@@ -7,6 +7,35 @@
 namespace ct = constrain;
 using ct::value;
 
+namespace own {
+
+struct no_shift;
+struct shift_slot {
+  bool shifts = false;
+  friend constexpr bool operator==(shift_slot const&, shift_slot const&) = default;
+  template <class...> using otherwise = no_shift;
+  using rules = ct::rule_list<>;
+};
+struct no_shift {
+  using slot = shift_slot;
+  static constexpr slot value{};
+};
+/// A policy whose pass adds a setting.
+struct shift {
+  using slot = shift_slot;
+  static constexpr slot value{.shifts = true};
+  static constexpr auto after = ct::pass_name::built;
+  static constexpr ct::program pass(ct::program const& p, slot const&) {
+    return ct::rewrite(p, [](ct::builder& out, ct::node n, int) {
+      if (calls(n, ct::info_of<ct::op::full_like>))
+        n.inputs[1] = ct::setting(ct::value{out, n.inputs[1]}, "of_the_pass", 0).where();
+      out.program.add_node(n);
+    });
+  }
+};
+
+} // namespace own
+
 namespace {
 
 /// Logits plus a setting.
@@ -60,36 +89,14 @@ static_assert(all_agree<trained::entries, trained::entries::step>());
 static_assert(all_agree<loaded::entries, loaded::entries::evaluate>());
 static_assert(all_agree<trained_with_fewer::entries, trained_with_fewer::entries::step>());
 
-/// An objective and a policy's pass, each with a setting; predict has only the one of the pass.
+/// An objective with a setting; predict does not have it.
 struct weighted_objective {
   constexpr value operator()(value logits, value labels) const {
     return ct::causal_lm()(logits, labels) * ct::setting(logits, "loss_weight", 1);
   }
 };
-struct no_shift;
-struct shift_slot {
-  bool shifts = false;
-  friend constexpr bool operator==(shift_slot const&, shift_slot const&) = default;
-  template <class...> using otherwise = no_shift;
-  using rules = ct::rule_list<>;
-};
-struct no_shift {
-  using slot = shift_slot;
-  static constexpr slot value{};
-};
-struct shift {
-  using slot = shift_slot;
-  static constexpr slot value{.shifts = true};
-  static constexpr auto after = ct::pass_name::built;
-  static constexpr ct::program pass(ct::program const& p, slot const&) {
-    return ct::rewrite(p, [](ct::builder& out, ct::node n, int) {
-      if (calls(n, ct::info_of<ct::op::full_like>))
-        n.inputs[1] = ct::setting(ct::value{out, n.inputs[1]}, "of_the_pass", 0).where();
-      out.program.add_node(n);
-    });
-  }
-};
-using with_two_settings = ct::trainer<ct::task<shifted_logits{}, weighted_objective, two>, ct::optimizer::sgd, shift>;
+using with_two_settings =
+    ct::trainer<ct::task<shifted_logits{}, weighted_objective, two>, ct::optimizer::sgd, own::shift>;
 using predicted = with_two_settings::entries::predict;
 using stepped = with_two_settings::entries::step;
 static_assert(offset<predicted>("loss_weight") < 0 && offset<stepped>("loss_weight") >= 0);
