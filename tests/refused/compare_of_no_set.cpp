@@ -1,4 +1,4 @@
-// refused: compare: each set of policies must be a ct::policies<...>; write for example ct::compare<task, ct::policies<>
+// refused: compare: each set of policies must be a ct::policies<...>; write for example ct::compare<task,
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

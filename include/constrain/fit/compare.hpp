@@ -141,8 +141,9 @@ auto agreed_parts(communicator& world, dataset const& d, compare_options const& 
   return *std::move(parts);
 }
 
-/// Throws `error` on all ranks of `world` if, on any rank, the row's trainer refuses the options, the hyperparameters or
-/// the number of ranks. Collective. Allocates no arena, so `compare` can check all rows before it trains the first one.
+/// Throws `error` on all ranks of `world` if, on any rank, the row's trainer refuses the options, the hyperparameters
+/// or the number of ranks. Collective. Allocates no arena, so `compare` can check all rows before it trains the first
+/// one.
 template <class trainer>
 void check_row(communicator& world, compare_options const& options, typename trainer::hyper const& hyper,
                std::string const& name) {

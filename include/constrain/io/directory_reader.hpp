@@ -19,8 +19,8 @@ public:
   /// or a safetensors file (so that a copy without its manifest is not overlooked); listing `path` fails for a reason
   /// other than a missing path or a loop of links (the constructor then reads the directory or throws an `error` with
   /// this reason); an interrupted save left the directory '.<name>.previous' beside `path`. A symbolic link counts as
-  /// the path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL byte, or if it does
-  /// not exist and does not end in a name.
+  /// the path that it refers to. Does not check the content. Throws `error` if `path` contains a NUL byte, or if it
+  /// does not exist and does not end in a name.
   static bool finds(std::string const& path);
 
   /// The path of the directory '.<name>.previous' beside `path` or, if `path` is a link, beside the path that it refers

@@ -18,10 +18,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// In stage 1, the micro-batches add to full gradients, which are reduce-scattered once per batch (pass/partition.hpp).
 /// A working copy is the fp32 copy on which the update of a 16-bit parameter works; the errors from rounding it into
-/// the parameter have the same layout. In stages 1 and 2, a parameter is flat if it has a compute copy, because only the
-/// cast to the compute copy and the update read such a parameter. Exception: the average of a parameter is an optimizer
-/// state, but has the layout of the parameter. All other values are replicated. Without ZeRO, or with ZeRO over one
-/// rank, all values are replicated. `value`: index of the value.
+/// the parameter have the same layout. In stages 1 and 2, a parameter is flat if it has a compute copy, because only
+/// the cast to the compute copy and the update read such a parameter. Exception: the average of a parameter is an
+/// optimizer state, but has the layout of the parameter. All other values are replicated. Without ZeRO, or with ZeRO
+/// over one rank, all values are replicated. `value`: index of the value.
 constexpr layout stored_layout(program const& p, int value, slot_of::parallelism const& parallelism) {
   if (parallelism.shards == 1) return layout::replicated;
   auto const& info = p.values[value];

@@ -60,9 +60,10 @@ template <> struct weight_format_of<llama> {
   /// stays missing. A key that Transformers does not read for this model_type, such as a Mistral's mlp_bias, is left
   /// out. The model_type of a Mistral becomes "llama", with or without a sliding window. A Qwen's use_sliding_window
   /// becomes false if sliding_window is null, if max_window_layers leaves no layer with a window, or if the file has
-  /// layer_types, which take precedence. layer_types becomes one text, the type of all layers or "several". The window's
-  /// size is kept only for a Mistral. The rope_type "linear" or "llama3" with the factor 1 becomes "default", and the
-  /// activation "swish" becomes "silu", its other name. Throws `error` if one of these values has the wrong type.
+  /// layer_types, which take precedence. layer_types becomes one text, the type of all layers or "several". The
+  /// window's size is kept only for a Mistral. The rope_type "linear" or "llama3" with the factor 1 becomes "default",
+  /// and the activation "swish" becomes "silu", its other name. Throws `error` if one of these values has the wrong
+  /// type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

@@ -20,8 +20,8 @@ struct squared_error_gradient {
 
 /// From prediction, target (of the same shape) and `inverse_label_count` (a scalar in fp64): loss (+)=
 /// `inverse_label_count` * the sum of (prediction - target)^2, a scalar in fp64. (+)=: the first write in a run of the
-/// program overwrites the output; later writes add to it. Output 1 [parts] is scratch: partial sums of the squares, each
-/// over a fixed range of elements, so that the squares are added in the same order for any number of threads.
+/// program overwrites the output; later writes add to it. Output 1 [parts] is scratch: partial sums of the squares,
+/// each over a fixed range of elements, so that the squares are added in the same order for any number of threads.
 struct squared_error {
   static constexpr char const* name = "squared_error";
   static constexpr unsigned accumulating = 0b1;
