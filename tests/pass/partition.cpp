@@ -288,17 +288,27 @@ struct scaled {
     return linear("head", emit<product>({x, scale}), 6, {.role = role::head});
   }
 };
-/// The step of `scaled` on `tensor_ranks` tensor ranks times two ranks of zero<3>.
-constexpr program of_scaled(int tensor_ranks) {
-  auto const forward = built<task<scaled{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>();
+/// The rows of the product are the weights of the classes. Each rank draws its own mask.
+struct dropped_weights {
+  constexpr value operator()(value tokens) const {
+    auto const x = embedding("token", tokens, {.vocabulary = 6, .width = 4});
+    auto const factor = [&](char const* name) { return parameter(x, name, shape(6, 4), role::weight, {.stddev = 1}); };
+    return linear(x, emit<product>({dropout(factor("a")), factor("b")}));
+  }
+};
+/// The step of `model` on `tensor_ranks` tensor ranks times two ranks of zero<3>.
+template <class model> constexpr program step_of(int tensor_ranks) {
+  auto const forward = built<task<model{}, causal_lm, micro_batch{.sequences = 2, .tokens = 3}>>();
   auto const step = update<optimizer::sgd>(differentiate(divide(dead_code_elimination(forward), tensor_ranks)));
   return constrain::partition(step, {.distributed = true, .shards = 2, .tensor = tensor_ranks});
 }
 // The activation differs between the ranks of zero, so no rank keeps a shard of it. In a mesh, it is a sum over a
 // tensor group, whose ranks train on the same data.
-static_assert(verify(of_scaled(1)).ok() && count(of_scaled(1), info_of<op::local_shard>) == 0);
-static_assert(count(of_scaled(2), info_of<op::tensor_sum>) > 0);
-static_assert(verify(of_scaled(2)).ok() && count(of_scaled(2), info_of<op::local_shard>) == 0);
+static_assert(verify(step_of<scaled>(1)).ok() && count(step_of<scaled>(1), info_of<op::local_shard>) == 0);
+static_assert(count(step_of<scaled>(2), info_of<op::tensor_sum>) > 0);
+static_assert(verify(step_of<scaled>(2)).ok() && count(step_of<scaled>(2), info_of<op::local_shard>) == 0);
+static_assert(verify(step_of<dropped_weights>(1)).ok());
+static_assert(count(step_of<dropped_weights>(1), info_of<op::local_shard>) == 0);
 
 } // namespace
 

@@ -37,6 +37,9 @@ struct three_classes {
   }
   constexpr ct::value operator()(ct::value x) const { return ct::linear("out", x, 3); }
 };
+struct sixteen_features : three_classes {
+  constexpr ct::value operator()(ct::value x) const { return ct::linear("out", x, 16); }
+};
 template <bool swapped, int sequences = 2>
 using grouped = ct::task<three_classes{}, grouped_classes<swapped>, ct::micro_batch{.sequences = sequences}>;
 
@@ -197,6 +200,9 @@ TEST_CASE("labels with more values than there are logits are not classes of the 
   CHECK(sentence([&] { t.batch(x, integers{7, 10}); }).ends_with("outside [0, 10); pass integers from 0 to 9"));
   CHECK(with_head.step(with_head.batch(x, integers{7, ct::ignored_label})).tokens == 1);
   CHECK(std::isnan(with_head.evaluate(x, integers{7, 9}).accuracy));
+  // The objective's head has fewer classes than the model has logits.
+  ct::trainer<ct::task<sixteen_features{}, head_of_ten, ct::micro_batch{.sequences = 2}>> wide;
+  CHECK(std::isnan(wide.evaluate(x, integers{7, 9}).accuracy));
   // A table may have as many rows as there are classes.
   ct::trainer<ct::task<three_classes{}, prototypes<3>, ct::micro_batch{.sequences = 2}>> of_classes;
   CHECK(std::isfinite(of_classes.evaluate(x, integers{0, 2}).accuracy));

@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///         {.name = "targets", .type = ct::port_type::real, .each = ct::per::logit}};
 ///
 /// If the first labels are one integer per row of logits, they are classes, and `evaluate` counts correct predictions.
-/// If an op of the loss accepts more values than there are logits, such as a lookup in a table with more rows, they are
-/// no classes.
+/// If an op of the loss accepts another number of values than there are logits, such as a lookup in a table with more
+/// rows, or the cross-entropy of a head of the objective, they are no classes.
 ///
 /// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`).
 /// An integer label is valid unless it is `ignored_label`; a real label is always valid. An op of the loss that reads

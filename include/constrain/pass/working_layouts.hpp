@@ -97,9 +97,9 @@ private:
       for (auto const& n : p.nodes) {
         // Ranks that train on other batches have other results of an exchange in a tensor group, too.
         if (n.kind != node_kind::call || (n.op->exchanges && !n.op->same_data)) continue;
-        bool reads_local = false;
-        for (auto const& input : n.inputs) reads_local = reads_local || is_local_[input.value];
-        if (!reads_local) continue;
+        bool differs = n.op->draws_random;
+        for (auto const& input : n.inputs) differs = differs || is_local_[input.value];
+        if (!differs) continue;
         for (auto const& output : n.outputs) {
           bool const is_activation = p.values[output.value].role == role::activation;
           if (is_activation && !is_local_[output.value]) changed = is_local_[output.value] = true;

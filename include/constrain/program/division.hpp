@@ -15,9 +15,9 @@ struct division {
   diagnosis failure{}; // set by `refuse`; if `divide` returns false without calling `refuse`, the call
                        // stays undivided
 
-  /// Sets `failure` to the error `sentence` with these two numbers. The model is refused with this error, unless input
-  /// 0 can be gathered for the call, as logits can, or another call prevents the division. Returns false, for `divide`
-  /// to return.
+  /// Sets `failure` to the error `sentence` with these two numbers. Set `parts` before: they decide whether the next
+  /// call prevents the division. The model is refused with this error, unless input 0 can be gathered for the call, as
+  /// logits can, or another call prevents the division. Returns false, for `divide` to return.
   template <template <diagnosis> class sentence> constexpr bool refuse(std::int64_t expected, std::int64_t got) {
     failure = diagnosis_with<sentence>(0, 0, expected, got);
     return false;
