@@ -14,6 +14,7 @@
 
 #include "../sentence.hpp"
 #include "../temporary_directory.hpp"
+#include "../without_descriptors.hpp"
 #include "constrain/data/corpus.hpp"
 #include "constrain/data/text.hpp"
 
@@ -165,6 +166,9 @@ TEST_CASE("text: files after the last byte that is asked for are not read") {
 TEST_CASE("text: a path that is too long is an error, not a file left out") {
   temporary_directory const scratch;
   write_file(scratch / "a", "1");
+  CHECK(sentence_without_descriptors([&] {
+          data::text(scratch.path);
+        }).ends_with("/' cannot be read (Too many open files); close other files"));
   std::string const name(250, 'd');
   int directory = ::open(scratch.path.c_str(), O_RDONLY);
   for (int depth = 0; depth < 17; ++depth) {

@@ -36,7 +36,8 @@ TEST_CASE("directory: reading what is not one is a sentence") {
   temporary_directory const scratch;
   auto const path = scratch / "c";
   CHECK(sentence([&] { load(path); }) ==
-        "the directory '" + path + "' cannot be opened (No such file or directory); check the path");
+        "the directory '" + path +
+            "' cannot be opened (No such file or directory); check the path and its permissions");
   write_file(path, "x");
   CHECK(sentence([&] { load(path); }) == "'" + path + "' is not a directory; give the directory that was saved");
   fs::remove(path);

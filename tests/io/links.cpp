@@ -175,7 +175,8 @@ TEST_CASE("links: what a link at the old checkpoint's name leads to is not read 
   fs::create_directory_symlink(s.outside + "/saved", s.at(".c.previous"));
   CHECK_FALSE(io::directory_reader::finds(s.target));
   CHECK(sentence([&] { load(s.target); }) ==
-        "the directory '" + s.target + "' cannot be opened (No such file or directory); check the path");
+        "the directory '" + s.target +
+            "' cannot be opened (No such file or directory); check the path and its permissions");
 }
 
 TEST_CASE("links: there were enough of them") {

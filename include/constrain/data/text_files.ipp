@@ -86,8 +86,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
     names = io::directory_names(path);
   }
   if (!names)
-    throw error(
-        {"the directory '", path, "' cannot be read (", io::reason(), "); check the directory and its permissions"});
+    throw error({"the directory '", path, "' cannot be read (", io::reason(), "); ",
+                 io::lacks_resources() ? io::remedy() : "check the directory and its permissions"});
   for (auto const& name : *names) {
     if (name.starts_with('.')) continue;
     bool const is_link = ::lstat((path + name).c_str(), &status) == 0 && S_ISLNK(status.st_mode);

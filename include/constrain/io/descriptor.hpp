@@ -20,6 +20,9 @@ inline std::string reason(int number = errno) { return std::generic_category().m
 /// file must exist, suggests another path or directory.
 [[gnu::cold]] char const* remedy(int number = errno);
 
+/// Whether a call failed because no descriptor or no memory was free, whatever its path. `number`: the error number.
+inline bool lacks_resources(int number = errno) { return number == EMFILE || number == ENFILE || number == ENOMEM; }
+
 /// Owns a POSIX file descriptor or is empty.
 class descriptor {
 public:

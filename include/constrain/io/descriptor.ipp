@@ -110,7 +110,9 @@ private:
   auto const refusal = [&](std::string const& message) { return error({description, " '", path, "' ", message}); };
   if (!file && errno == ENOENT) throw refusal("does not exist; check the path");
   if (!file && errno == EWOULDBLOCK) throw refusal("is under another process's lease; wait until the lease ends");
-  if (!file) throw refusal(concat({"cannot be opened (", reason(), "); check the path and its permissions"}));
+  if (!file)
+    throw refusal(concat(
+        {"cannot be opened (", reason(), "); ", lacks_resources() ? remedy() : "check the path and its permissions"}));
   struct stat file_status {};
   if (::fstat(file.get(), &file_status) != 0)
     throw refusal(concat({"cannot be examined (", reason(), "); check the disk"}));

@@ -92,7 +92,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 [[gnu::cold]] CONSTRAIN_INLINE void directory_reader::check_directory() const {
   struct stat status {};
   if (::stat(system_path(directory_), &status) != 0)
-    throw error({"the directory '", directory_, "' cannot be opened (", reason(), "); check the path"});
+    throw error(
+        {"the directory '", directory_, "' cannot be opened (", reason(), "); check the path and its permissions"});
   if (!S_ISDIR(status.st_mode))
     throw error({"'", directory_, "' is not a directory; give the directory that was saved"});
 }

@@ -80,7 +80,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   };
   // Without descriptors or memory, nothing can be read, whatever the directory holds.
   auto const check_resources = [&] {
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) throw not_saved(display_name);
+    if (lacks_resources()) throw not_saved(display_name);
   };
   old_directory old{directory_handle(parent, name), {}};
   if (S_ISREG(status->st_mode)) throw refusal("is a file");
@@ -100,7 +100,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   } catch (error const& e) {
     check_resources();
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
-    throw refusal(concat({"holds a manifest that cannot be read (", e.what(), ")"}));
+    std::string const sentence = e.what(); // after the last "; ", it says what to read instead
+    throw refusal(concat({"holds a manifest that cannot be read (", sentence.substr(0, sentence.rfind("; ")), ")"}));
   }
   if (!mark_files && !manifest_files) {
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);

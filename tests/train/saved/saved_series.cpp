@@ -1,5 +1,6 @@
 #include "../../sentence.hpp"
 #include "../../temporary_directory.hpp"
+#include "../../without_descriptors.hpp"
 
 #include <constrain/io/directory_reader.hpp>
 #include <constrain/io/directory_writer.hpp>
@@ -68,6 +69,8 @@ TEST_CASE("series: a directory that cannot be listed is an error, but nothing or
   for (auto const* path : {"missing", "file", "file/run"}) CHECK(ct::saved_series(scratch / path).steps().empty());
   auto path = scratch / "run";
   save_steps(scratch, {2});
+  CHECK(ct::test::sentence_without_descriptors([&] { ct::saved_series(path).steps(); }) ==
+        "the directory '" + path + "' cannot be listed (Too many open files); close other files");
   while (path.size() < PATH_MAX) path += "/."; // the same directory, but its path is too long
   CHECK(sentence([&] { ct::saved_series(path).steps(); }) ==
         "the directory '" + path + "' cannot be listed (File name too long); check the path and its permissions");

@@ -57,8 +57,8 @@ struct opened_weights {
   auto const path = concat({directory, "/", name});
   if (io::detail::exists(path)) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
-  throw error({"the directory '", directory, "' cannot be searched for ", name, " (", io::reason(),
-               "); check the path and its permissions"});
+  throw error({"the directory '", directory, "' cannot be searched for ", name, " (", io::reason(), "); ",
+               io::lacks_resources() ? io::remedy() : "check the path and its permissions"});
 }
 
 /// Whether a directory is a saved run, intact or damaged. Other programs, too, write files called manifest.json. Throws

@@ -33,8 +33,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::int64_t> saved_series::steps() const {
   auto const names = io::directory_names(directory_);
   if (!names && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
-    throw error(
-        {"the directory '", directory_, "' cannot be listed (", io::reason(), "); check the path and its permissions"});
+    throw error({"the directory '", directory_, "' cannot be listed (", io::reason(), "); ",
+                 io::lacks_resources() ? io::remedy() : "check the path and its permissions"});
   return names ? steps_of(*names) : std::vector<std::int64_t>{};
 }
 
