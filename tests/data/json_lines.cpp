@@ -127,10 +127,9 @@ TEST_CASE("lines longer than what is read at once, and ends on its edges") {
 TEST_CASE("more tokens than memory has bytes are refused before any are made") {
   for (auto const length :
        {std::int64_t{1} << 50, std::int64_t{1'000'000'000'000'000'000}, std::numeric_limits<std::int64_t>::max()}) {
-    CHECK(
-        ct::test::sentence([&] {
-          read("{\"text\": \"a\"}\n", {.length = length});
-        }).starts_with("a text padded to .length has " + std::to_string(length) + " tokens of 1 byte, more than the "));
+    auto const said = ct::test::sentence([&] { read("{\"text\": \"a\"}\n", {.length = length}); });
+    CHECK(said.starts_with("a text padded to .length has " + std::to_string(length) + " tokens of 1 byte, more than "));
+    CHECK(said.ends_with(" bytes of this machine's memory; give a smaller .length"));
     CHECK(ct::test::sentence([&] {
             data::random_tokens(length, 5);
           }).starts_with("the corpus has " + std::to_string(length) + " tokens of 2 bytes, more than the "));

@@ -283,7 +283,8 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
         "of examples");
   CHECK(said(arrays(0).all()) == "batches: there are no examples; pass arrays with at least one");
   CHECK(said(a.all().split(0.1).validation) ==
-        "batches: this part of the 6 examples is empty; give more examples, or split with another validation_fraction");
+        "batches: this part of the 6 examples is empty; give more examples, or split with another validation_fraction "
+        "or a validation_limit above 0");
   auto b = a;
   b.tokens[3 * 4 + 2] = 50;
   CHECK(said(b.all()) ==

@@ -96,7 +96,10 @@ TEST_CASE("a corpus that the model does not know") {
   CHECK(sentence([&] { ct::fit(t, ct::data::text_from(std::string(100, 'x')), {.log = nullptr}); }) ==
         "fit: the corpus has a vocabulary of 256 tokens, but the model's vocabulary has 97; give the model "
         "`.vocabulary = 256`");
-  CHECK_NOTHROW(ct::detail::check_vocabulary("fit", 256, 0)); // no op limits the tokens of the model
+  CHECK(sentence([] { ct::detail::check_vocabulary("fit", 19661101, 97); }) ==
+        "fit: the corpus has a vocabulary of 19661101 tokens, but the model's vocabulary has 97; give the model "
+        "`.vocabulary = 19661101`, or check .bits of data::tokens"); // a file of 16-bit tokens, read with .bits = 32
+  CHECK_NOTHROW(ct::detail::check_vocabulary("fit", 256, 0));        // no op limits the tokens of the model
 }
 
 TEST_CASE("a checkpoint of another configuration names the field") {

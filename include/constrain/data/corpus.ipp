@@ -138,7 +138,8 @@ CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens
 [[gnu::cold]] CONSTRAIN_INLINE std::int32_t corpus::vocabulary_for(std::uint32_t largest, std::string const& source) {
   if (largest > largest_token)
     throw error({source, " has the token ", largest, ", but the largest token of a vocabulary is at most ",
-                 largest_token, "; give tokens of a smaller vocabulary"});
+                 largest_token, "; give tokens from 0 to ", largest_token,
+                 " or, for a file of 16-bit tokens, leave .bits out"});
   return static_cast<std::int32_t>(largest) + 1;
 }
 

@@ -47,7 +47,7 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
   if (!is_chat) entry.append(options_.end, false);
   if (options_.length > 0) {
     // The first check ensures that the sum in the second does not overflow.
-    check_memory("a text padded to .length", options_.length);
+    check_memory("a text padded to .length", options_.length, 1, "token", "give a smaller .length");
     check_memory("the corpus", static_cast<std::int64_t>(texts_.bytes.size()) + options_.length);
     auto const length = static_cast<std::size_t>(options_.length);
     entry.bytes.resize(length, '\0');

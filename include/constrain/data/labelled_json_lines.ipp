@@ -68,7 +68,7 @@ CONSTRAIN_INLINE void labelled_texts::add(std::string_view line) {
     throw error({"'", location, "' has no '", options_.label, "'; add the class as an integer or a name"});
   auto const text = found_text->string();
   auto const label = class_of(*found_label, location);
-  check_memory("a text padded to .length", options_.length, sizeof(std::int32_t));
+  check_memory("a text padded to .length", options_.length, sizeof(std::int32_t), "token", "give a smaller .length");
   auto const padded_length = static_cast<std::size_t>(options_.length);
   check_memory("the data", static_cast<std::int64_t>(arrays_->labels.size()) + 1,
                (options_.length + 2) * std::int64_t{sizeof(std::int32_t)}, "text");

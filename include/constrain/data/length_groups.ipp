@@ -83,7 +83,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   std::int64_t tokens = 0;
   for (auto const& entry : order) {
     // The first check ensures that the sum in the second does not overflow.
-    detail::check_memory("a document padded to a multiple of .multiple", entry.length, token_bytes);
+    detail::check_memory("a document padded to a multiple of .multiple", entry.length, token_bytes, "token",
+                         "give a smaller .multiple");
     detail::check_memory("the padded data", tokens += entry.length, token_bytes);
   }
   std::vector<length_group> groups;

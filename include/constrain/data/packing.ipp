@@ -111,7 +111,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   }
   auto const rows = row_lengths.size(), length = static_cast<std::size_t>(options.length);
   detail::check_memory("the packed data", detail::saturating_product(row_lengths.size(), length),
-                       3 * sizeof(std::int32_t));
+                       3 * sizeof(std::int32_t), "token", "use less data or a smaller .length");
   auto const arrays = std::make_shared<detail::packed_arrays>();
   arrays->tokens.resize(rows * length), arrays->positions.resize(rows * length),
       arrays->labels.resize(rows * length, ignored_label);

@@ -47,8 +47,8 @@ struct corpus_samples {
                                                      std::int64_t model_vocabulary) {
   if (model_vocabulary > 0 && corpus_vocabulary > model_vocabulary)
     throw error({caller, ": the corpus has a vocabulary of ", corpus_vocabulary,
-                 " tokens, but the model's vocabulary has ", model_vocabulary,
-                 "; give the model `.vocabulary = ", corpus_vocabulary, "`"});
+                 " tokens, but the model's vocabulary has ", model_vocabulary, "; give the model `.vocabulary = ",
+                 corpus_vocabulary, "`", corpus_vocabulary > 1 << 16 ? ", or check .bits of data::tokens" : ""});
 }
 
 } // namespace constrain::detail

@@ -28,7 +28,7 @@ sample_set samples_of(char const* caller, data::corpus const& corpus, char const
 /// `trains`, which has no effect here.
 template <class trainer, bool>
 sample_set samples_of(char const* caller, data::examples const& examples,
-                      char const* remedy = "split with another validation_fraction") {
+                      char const* remedy = "split with another validation_fraction or a validation_limit above 0") {
   using entries = typename trainer::entries;
   return samples_in(caller, examples, engine<entries>::template needs<typename entries::evaluate>,
                     evaluation_sequences<typename trainer::task>, remedy);
