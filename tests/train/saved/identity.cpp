@@ -45,6 +45,11 @@ struct second : own<1> {
 struct third : own<2> {
   static constexpr char const* name = "mine\x1b[2J";
 };
+struct rule {
+  using hyper = ::hyper;
+  static constexpr char const* name = third::name;
+  static constexpr void update(ct::update_rule& u) { u.assign(u.parameter(), ct::add(u.parameter(), u.gradient())); }
+};
 
 // A precision and a launch policy, neither with a name.
 struct own_precision {
@@ -120,6 +125,8 @@ TEST_CASE("optimizers of one name are told apart by their states") {
   CHECK(loading<second>(path).find("its list of optimizer state names is momentum, the trainer's is squares") !=
         std::string::npos);
   CHECK(loading<third>(path).find("its optimizer state is 1 x fp32, the trainer's is 2 x fp32") != std::string::npos);
+  CHECK(loading<rule>(path).find("its optimizer state is 1 x fp32, the trainer's is defined by an update rule") !=
+        std::string::npos);
 }
 
 TEST_CASE("the tensors of an optimizer's state have its names") {

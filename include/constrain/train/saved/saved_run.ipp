@@ -216,7 +216,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                  "; resume it with the library version that saved it, or load only its weights with load_pretrained"});
   detail::check_field(directory, "precision", std::string(json["precision"].string()), c.precision);
   detail::check_field(directory, "optimizer", std::string(json["optimizer"].string()), c.optimizer);
-  detail::check_field(directory, "optimizer state", std::string(json["optimizer_state"].string()), c.optimizer_state);
+  auto const state_text = [](std::string const& state) { return state.empty() ? "defined by an update rule" : state; };
+  detail::check_field(directory, "optimizer state", state_text(std::string(json["optimizer_state"].string())),
+                      state_text(c.optimizer_state));
   auto const check_names = [&](char const* field, char const* member, std::string const& expected) {
     auto const saved = json.find(member);
     auto const text_of = [](std::string const& names) {
