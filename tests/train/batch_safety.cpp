@@ -215,6 +215,9 @@ TEST_CASE("where the host cannot look into the arena, what it is given is checke
   CHECK(into_arena(to_labels, tokens) == 100);
   tokens[0] = 7;
   CHECK(sentence([&] { into_arena(to_labels, tokens); }).starts_with("x: label 7 at index 0 is outside the 7 classes"));
+  auto one_class = to_labels;
+  one_class.limit = 1;
+  CHECK(sentence([&] { into_arena(one_class, tokens); }).starts_with("x: label 7 at index 0 is outside the 1 class;"));
 }
 
 TEST_CASE("a file of tokens that is cut short under a run ends it with a sentence") {

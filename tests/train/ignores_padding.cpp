@@ -49,6 +49,12 @@ struct without_labels {
   constexpr ct::value operator()(ct::value logits, ct::value) const { return ct::squared_error(logits, logits); }
 };
 
+struct bigram {
+  constexpr ct::value operator()(ct::value tokens) const {
+    return ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 3, .width = 2}), 3);
+  }
+};
+
 template <class objective, int sequences = 2>
 using task_of = ct::task<three_classes{}, objective, ct::micro_batch{.sequences = sequences}>;
 
@@ -79,4 +85,18 @@ TEST_CASE("if padding would count, evaluate does not pad, and tail::pad is refus
         "batches: tail::pad ignores the labels of the padding, but the task has floating-point labels, labels that an "
         "op indexes by, or a loss that reads the logits in an op without integer labels, so the padding would count; "
         "use tail::carry or tail::drop");
+}
+
+TEST_CASE("if padding would count, evaluate does not advise it for incomplete micro-batches") {
+  auto const said = [](auto objective) {
+    std::vector<std::int32_t> const three{0, 1, 2};
+    ct::inference<ct::task<bigram{}, decltype(objective), ct::micro_batch{.sequences = 2, .tokens = 2}>> i;
+    return sentence([&] { i.evaluate(three, three); });
+  };
+  CHECK(said(with_penalty{}) ==
+        "evaluate: the array of inputs has 3 elements, but must have a positive multiple of the "
+        "micro-batch's 4; pass complete micro-batches");
+  CHECK(said(ct::classification{})
+            .ends_with("; pass complete micro-batches, the last one padded with any token and "
+                       "ignored labels"));
 }

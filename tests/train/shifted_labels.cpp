@@ -47,6 +47,15 @@ TEST_CASE("labels that are the inputs are caught, or shifted on demand") {
   CHECK(t.steps() == 2);
 }
 
+TEST_CASE("masked examples are refused if the labels are the next tokens") {
+  ct::trainer<next_token> t;
+  integers const text{0, 1, 2, 3, 5, 6, 7, 8};
+  auto const masked = ct::data::examples(text, text).with_masks({.mask_token = 15, .vocabulary = 16});
+  CHECK(sentence([&] { t.batches(masked); }) ==
+        "batches: the examples are masked, but the objective's labels are the next tokens; use ct::masked_lm, or leave "
+        "with_masks out");
+}
+
 TEST_CASE("ignored labels are no sign of unshifted labels; two labels in a row are") {
   ct::trainer<next_token> t;
   auto const refused = [&](integers const& inputs, integers const& labels) {

@@ -69,7 +69,7 @@ public:
     constexpr auto ports = engine::template ports<typename entries::evaluate>;
     evaluation result;
     ranks_.run_passes(joint_call::evaluate, [&](agreement& all) {
-      auto const micro_batches = detail::count_micro_batches(ports, inputs, labels);
+      auto const micro_batches = detail::count_micro_batches(ports, entries::pads, inputs, labels);
       auto const b = detail::batch_of_arrays("evaluate", inputs, labels, label_kind,
                                              engine::template needs<typename entries::evaluate>);
       detail::check_has_labels(b.valid_labels > 0); // here, because later only this rank would throw

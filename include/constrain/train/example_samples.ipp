@@ -86,8 +86,8 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
                position, why_refused(*array.port, value)});
 }
 
-/// Throws `error` for the first value that its port does not accept, for labels that should be shifted but are not, and
-/// for labels that cannot be shifted as requested.
+/// Throws `error` for the first value that its port does not accept, for labels that should be shifted but are not, for
+/// labels that cannot be shifted as requested, and for masked examples whose labels should be the next tokens.
 [[gnu::cold]] CONSTRAIN_INLINE void check_elements(char const* caller, data::examples const& examples,
                                                    example_arrays const& arrays, batch_needs const& needed) {
   for (auto const& array : arrays)
@@ -95,6 +95,9 @@ using example_arrays = fixed_vector<example_array, 2 * maximum_ports>;
   bool const shifts = examples.label_kind() == constrain::labels::shift;
   if (shifts && !needed.next_tokens) refuse_shift(caller);
   if (shifts) check_shiftable(caller, needed.ports);
+  if (needed.next_tokens && examples.masks())
+    throw error({caller, ": the examples are masked, but the objective's labels are the next tokens; use "
+                         "ct::masked_lm, or leave with_masks out"});
   if (needed.next_tokens && !shifts)
     check_shifted(caller, examples.inputs()[0].integers(), examples.labels()[0].integers(), needed.tokens);
 }

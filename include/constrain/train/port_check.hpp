@@ -57,9 +57,10 @@ std::int64_t check_values(char const* caller, plan_port const& port, array_view 
 std::int64_t check_all_values(char const* caller, plan_ports ports, port_kind kind, array_list const& arrays);
 
 /// Calls `check_types` for the arrays passed to `evaluate`, and returns the number of micro-batches in them. `ports`:
-/// the ports of one micro-batch. Also throws `error` unless all arrays hold the same number of complete micro-batches,
-/// at least 1.
-[[gnu::cold]] std::size_t count_micro_batches(plan_ports ports, array_list const& inputs, array_list const& labels);
+/// the ports of one micro-batch. `pads`: as in `batch_needs`. Also throws `error` unless all arrays hold the same
+/// number of complete micro-batches, at least 1.
+[[gnu::cold]] std::size_t count_micro_batches(plan_ports ports, bool pads, array_list const& inputs,
+                                              array_list const& labels);
 
 /// Throws `error` if labels that should be the next tokens look like the input tokens: every valid label equals the
 /// input at its position, and two consecutive valid labels of a sequence (of `tokens` tokens) differ. Without two such

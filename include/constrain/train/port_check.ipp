@@ -75,8 +75,8 @@ CONSTRAIN_INLINE std::int64_t count_labels(char const* caller, std::span<std::in
                                            std::int64_t limit) {
   auto const scan = scan_labels(labels, limit);
   if (auto const i = scan.first_outside; i < labels.size())
-    throw error({caller, ": label ", labels[i], " at index ", i, " is outside the ", limit,
-                 " classes; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
+    throw error({caller, ": label ", labels[i], " at index ", i, " is outside the ", counted(limit, "class"),
+                 "; pass labels from 0 to ", limit - 1, ", or ", ignored_label, " to ignore one"});
   return scan.valid;
 }
 
@@ -274,7 +274,7 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* caller, plan_ports po
        plain_label && port.ignorable ? concat({", with ", ignored_label, " where an input has no label"}) : ""});
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_micro_batches(plan_ports ports, array_list const& inputs,
+[[gnu::cold]] CONSTRAIN_INLINE std::size_t count_micro_batches(plan_ports ports, bool pads, array_list const& inputs,
                                                                array_list const& labels) {
   check_types("evaluate", ports, port_kind::input, inputs);
   check_types("evaluate", ports, port_kind::label, labels);
@@ -286,9 +286,9 @@ CONSTRAIN_INLINE std::int64_t check_all_values(char const* caller, plan_ports po
     if (micro_batches == 0) {
       micro_batches = size / micro_batch_elements;
       if (micro_batches != 0 && size % micro_batch_elements == 0) continue;
-      bool const pads = is_plain(port) && std::all_of(ports.begin(), ports.end(), [](plan_port const& p) {
-                          return p.kind != port_kind::label || p.ignorable;
-                        });
+      pads = pads && is_plain(port) && std::all_of(ports.begin(), ports.end(), [](plan_port const& p) {
+               return p.kind != port_kind::label || p.ignorable;
+             });
       throw error({"evaluate: ", is_plain(port) ? "the array of inputs" : name_in_errors(port), " has ",
                    counted(size, "element"), ", but must have a positive multiple of the micro-batch's ",
                    micro_batch_elements, "; pass complete micro-batches",
