@@ -14,6 +14,7 @@ enum class why {
   nothing,                    // no error
   refused,                    // another error; see `diagnosis::refusal`
   program_too_large,          // a capacity of the program or of a pass is exceeded
+  too_many_part_lists,        // the parameters have too many different lists of parts
   extent_below_one,           // an extent of a value, or of a shape in the options of an op, is less than 1
   tensor_too_large,           // a value has more than `maximum_elements` elements
   value_left_its_repeat,      // a call reads a value of a loop that is not around the call

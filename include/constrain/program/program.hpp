@@ -103,7 +103,8 @@ struct program {
   constexpr int add_parts(part_list const& parts) {
     for (int k = 0; k < part_lists.size(); ++k)
       if (part_lists[k] == parts) return k;
-    if (!part_lists.push_back(parts)) fail({why::program_too_large, 0, 0, maximum_part_lists, maximum_part_lists + 1});
+    if (!part_lists.push_back(parts))
+      fail({why::too_many_part_lists, 0, 0, maximum_part_lists, maximum_part_lists + 1});
     return part_lists.count - 1;
   }
   /// The parts of a value of shape `s` in one dimension: one part, unless the value is a parameter with parts in this

@@ -19,6 +19,11 @@ template <diagnosis d> struct refusal<why::program_too_large, d> {
                         "optimizer and each of its shards adds values, choose an optimizer with fewer states, or "
                         "parallel::ddp in place of parallel::zero");
 };
+template <diagnosis d> struct refusal<why::too_many_part_lists, d> {
+  static_assert(d.ok(), "the model's parameters have more than `expected` different lists of parts (ct::in_parts, or "
+                        "`parts` of a layer; with parallel::tensor, also the lists of one rank's ranges); give equal "
+                        "layers equal parts, or leave `parts` out");
+};
 template <diagnosis d> struct refusal<why::extent_below_one, d> {
   static_assert(d.ok(), "an extent is `got`, but must be at least `expected`; set the model's widths, vocabulary, "
                         "context and classes, and the extents of each ct::shape, to at least 1");
