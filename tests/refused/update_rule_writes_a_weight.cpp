@@ -1,4 +1,4 @@
-// refused: an operation writes a parameter or an optimizer state directly, so a gradient that is not finite would
+// refused: an operation writes a parameter, an optimizer state or a setting directly, so a gradient that is not finite
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -85,9 +85,9 @@ template <diagnosis d> struct refusal<why::wrong_layout, d> {
                 "not, this is a bug in ConsTrain: report it with the model");
 };
 template <diagnosis d> struct refusal<why::unguarded_write, d> {
-  static_assert(d.ok(), "an operation writes a parameter or an optimizer state directly, so a gradient that is not "
-                        "finite would spoil the tensor; let the operation compute a new value, and store that value "
-                        "with ct::update_rule::assign");
+  static_assert(d.ok(), "an operation writes a parameter, an optimizer state or a setting directly, so a gradient "
+                        "that is not finite would spoil the tensor; let the operation compute a new value, and store "
+                        "that value with ct::update_rule::assign or, in a pass, with ct::op::assign");
 };
 template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
   static_assert(d.ok(), "an operation outside of a loop over rows reads a value that the loop computes, but iterations "
