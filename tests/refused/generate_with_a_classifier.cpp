@@ -1,4 +1,4 @@
-// refused: generate: the model gives no logits per token; use predict(inputs)
+// refused: generate: the logits do not have the shape [sequences, tokens, classes]; return them in
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
 

@@ -46,8 +46,11 @@ TEST_CASE("nothing is drawn from logits that are not finite") {
   CHECK(said({0, nan, 1}, 4) ==
         "generate: the logits of new token 5 are not finite, so no token can be sampled: a weight is not finite, or "
         "an operation of the model overflows; load an earlier saved run");
-  for (auto const& logits : {std::vector<float>{nan, 0}, {-nan, 0}, {0, -never}, {never, never}, {nan}})
+  for (auto const& logits : {std::vector<float>{nan, 0}, {-nan, 0}, {0, -never}, {never, nan}, {nan}})
     CHECK(said(logits, 0).starts_with("generate: the logits of new token 1 are not finite"));
+  CHECK(said({never, never}, 4) ==
+        "generate: all logits of new token 5 are -infinity, so no token can be sampled; leave "
+        "at least one token unmasked");
   CHECK(said({1, never}, 0).empty());
 }
 
@@ -101,7 +104,8 @@ TEST_CASE("a class that is no token ends a list of tokens, but nothing follows i
   }
   CHECK(t.generate({7}, 1) == std::vector<std::int32_t>{7, 256});
   constexpr auto* said = "generate: the model has chosen class 256, but its inputs are tokens from 0 to 255; give the "
-                         "head as many classes as there are tokens, or pass a list of tokens and sample one at a time";
+                         "head as many classes as there are tokens, or call generate(tokens, 1) repeatedly and "
+                         "stop when it returns such a class";
   CHECK(sentence([&] { t.generate({7}, 2); }) == said);
   CHECK(sentence([&] { t.generate("a", 1); }) == said);
 }

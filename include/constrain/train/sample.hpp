@@ -24,7 +24,8 @@ struct generate_options {
 template <bool takes_tokens, bool per_token, bool causal> struct generates_tokens {
   static_assert(takes_tokens,
                 "generate: the inputs of the model are not a single array of tokens; use predict(inputs)");
-  static_assert(per_token, "generate: the model gives no logits per token; use predict(inputs)");
+  static_assert(per_token, "generate: the logits do not have the shape [sequences, tokens, classes]; return them in "
+                           "this shape, or use predict(inputs)");
   static_assert(causal,
                 "generate: an attention of the model is not causal, so it would attend to the padding after the "
                 "tokens; leave .causal of its ct::attention_options at true, or use predict(inputs)");

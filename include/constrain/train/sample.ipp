@@ -33,7 +33,8 @@ CONSTRAIN_INLINE void check_sampled(std::int32_t token, std::int64_t vocabulary)
   if (token >= vocabulary)
     throw error(
         {"generate: the model has chosen class ", token, ", but its inputs are tokens from 0 to ", vocabulary - 1,
-         "; give the head as many classes as there are tokens, or pass a list of tokens and sample one at a time"});
+         "; give the head as many classes as there are tokens, or call generate(tokens, 1) repeatedly and stop when it "
+         "returns such a class"});
 }
 
 CONSTRAIN_INLINE std::int64_t fill_context(std::vector<std::int32_t>& context,
@@ -96,7 +97,10 @@ CONSTRAIN_INLINE void sampler::check(std::int64_t n) const {
         std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(-std::numeric_limits<double>::infinity());
     any_finite = any_finite || math::finite(x), all_allowed = all_allowed && (is_minus_infinity || math::finite(x));
   }
-  if (!any_finite || !all_allowed)
+  if (!any_finite && all_allowed)
+    throw error({"generate: all logits of new token ", n + 1,
+                 " are -infinity, so no token can be sampled; leave at least one token unmasked"});
+  if (!all_allowed)
     throw error({"generate: the logits of new token ", n + 1,
                  " are not finite, so no token can be sampled: a weight is not finite, or an operation of the "
                  "model overflows; load an earlier saved run"});
