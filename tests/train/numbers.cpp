@@ -180,13 +180,17 @@ TEST_CASE("finite numbers of the library's optimizers whose products are not fin
   CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e15f; }) != "");
   CHECK(refused(ct::optimizer::adafactor_relative_step{}, [](auto& h) { h.epsilon2 = most; }) != "");
   CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.epsilon1 = h.clip_threshold = 1; }) == "");
-  CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.b = most; }) ==
-        "muon: 5 Newton-Schulz steps with these .a, .b and .c turn a singular value of 1 into inf; give coefficients "
-        "closer to the defaults");
+  CHECK(
+      refused(ct::optimizer::muon<>{}, [](auto& h) { h.b = most; }) ==
+      "muon: a singular value of 1 becomes inf after 5 Newton-Schulz steps with these .a, .b and .c; give coefficients "
+      "closer to the defaults");
   CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = 1e30f; }) != "");
+  CHECK(refused(ct::optimizer::muon<ct::optimizer::adamw, 1>{}, [](auto& h) { h.a = 1e30f; }) ==
+        "muon_steps_1: a singular value of 1 becomes 1.00000002e+30 after 1 Newton-Schulz step with these .a, .b and "
+        ".c; give coefficients closer to the defaults");
   // 0.1, 0.5 and 1 stay finite, but not the values between them
   CHECK(refused(ct::optimizer::muon<>{}, [](auto& h) { h.a = -5.3125f, h.b = 31.5625f, h.c = -25.25f; }) ==
-        "muon: 5 Newton-Schulz steps with these .a, .b and .c turn a singular value of 0.998 into inf; give "
+        "muon: a singular value of 0.998 becomes inf after 5 Newton-Schulz steps with these .a, .b and .c; give "
         "coefficients closer to the defaults");
   for (float const rate : {1e30f, 1e19f}) // of the wider matrices, the rate is a multiple of the learning rate
     CHECK(refused(ct::optimizer::muon<>{}, [&](auto& h) { h.learning_rate = rate; }) ==

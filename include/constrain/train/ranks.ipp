@@ -16,8 +16,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   auto const size = r.world->size();
   auto const holders = std::int64_t{p.shards} * p.tensor; // can exceed 32 bits
   if (p.same_data && size != p.tensor)
-    throw error({"parallel::tensor divides layers over ", p.tensor, " ranks, but the job has ", size, "; start ",
-                 p.tensor, " ranks, or write parallel::mesh and start a multiple of ", p.tensor, " ranks"});
+    throw error({"parallel::tensor divides layers over ", counted(p.tensor, "rank"), ", but the job has ", size,
+                 "; start ", counted(p.tensor, "rank"), ", or write parallel::mesh and start a multiple of ",
+                 counted(p.tensor, "rank")});
   if (size % holders != 0)
     throw error({p.tensor > 1 ? "parallel::mesh" : "parallel::zero", " divides tensors over groups of ", holders,
                  " ranks, but the job has ", size, "; start a multiple of ", holders, " ranks"});

@@ -12,7 +12,7 @@ CONSTRAIN_INLINE void tensor_view::copy_bytes_to(std::span<std::byte> to) const 
   auto const bytes = static_cast<std::size_t>(size() * size_of(type()));
   if (to.size() != bytes)
     throw error({"a tensor of ", counted(bytes, "byte"), " cannot be copied to an array of ", to.size(),
-                 "; give an array of ", bytes, " bytes"});
+                 "; give an array of ", counted(bytes, "byte")});
   if (group_ != nullptr) gather(to.data());
   else memory_->read(info_.offset, to.data(), size() * size_of(type()));
 }
@@ -48,7 +48,7 @@ CONSTRAIN_INLINE void tensor_view::check_real(char const* consequence) const {
 CONSTRAIN_INLINE void tensor_view::check(std::size_t length) const {
   if (length != static_cast<std::size_t>(size()))
     throw error({"a tensor of ", counted(size(), "element"), " cannot be copied to or from an array of ", length,
-                 "; give an array of ", size(), " elements"});
+                 "; give an array of ", counted(size(), "element")});
 }
 
 } // namespace constrain

@@ -99,9 +99,9 @@ template <class O = adamw, int steps = 5> struct muon {
       float x = singular_value;
       for (int step = 0; step < steps; ++step) x = x * (h.a + x * x * (h.b + x * x * h.c));
       if (!detail::is_finite(static_cast<double>(x * x)))
-        throw error({name, ": ", steps, " Newton-Schulz steps with these .a, .b and .c turn a singular value of ",
-                     detail::number_text(thousandths / 1000.0), " into ", detail::number_text(x),
-                     "; give coefficients closer to the defaults"});
+        throw error({name, ": a singular value of ", detail::number_text(thousandths / 1000.0), " becomes ",
+                     detail::number_text(x), " after ", counted(steps, "Newton-Schulz step"),
+                     " with these .a, .b and .c; give coefficients closer to the defaults"});
     }
     if (h.rate > muon_rate::spectral_unclamped)
       detail::refuse_number(name, ".rate", concat({static_cast<int>(h.rate)}),
