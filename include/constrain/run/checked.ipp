@@ -43,8 +43,7 @@ namespace detail {
 [[noreturn, gnu::cold]] CONSTRAIN_INLINE void refuse_element(int index, step const& s, operand const& o,
                                                              std::int64_t element) {
   throw error({"checked mode: plan step ", index, " (", s.op->name, ") writes a non-finite value to element ", element,
-               " of value %", o.value,
-               "; check the inputs of this plan step, lower the learning rate or clip the gradient",
+               " of value %", o.value, "; check the inputs of this plan step or, in training, lower the learning rate",
                o.type == dtype::f16 ? ", or train in bf16, since the largest finite number of fp16 is 65504" : ""});
 }
 

@@ -125,7 +125,8 @@ TEST_CASE("losses that are not finite are left out, unless the last ones are") {
   auto const lost = ct::diagnose_run(run([&](double x) { return x > 0.845 ? nan : settles(x); }, settles));
   CHECK(lost.condition == run_condition::not_finite);
   CHECK(lost.step == 85);
-  CHECK(lost.text == "The training loss became non-finite at step 85: lower the learning rate, or clip the gradient.");
+  CHECK(lost.text == "The training loss became non-finite at step 85: lower the learning rate or, without "
+                     "in_backward, clip the gradient.");
   CHECK(ct::diagnose_run(run([&](double) { return nan; }, settles)).step == 1);
 }
 

@@ -58,7 +58,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   using detail::formatted;
   if (auto const* const r = run_losses.not_finite(); r != nullptr)
     return {run_condition::not_finite, r->step,
-            formatted("The %s loss became non-finite at step %lld: lower the learning rate, or clip the gradient.",
+            formatted("The %s loss became non-finite at step %lld: lower the learning rate or, without in_backward, "
+                      "clip the gradient.",
                       run_losses.kind(), static_cast<long long>(r->step))};
   if (evaluations.size() < 4)
     return {
@@ -85,7 +86,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     return {run_condition::getting_worse, best->step,
             formatted(
                 "Getting worse since step %lld: the validation loss rose from %.4g to %.4g, and the training loss did "
-                "not fall. Lower the learning rate, or clip the gradient.",
+                "not fall. Lower the learning rate or, without in_backward, clip the gradient.",
                 best_step, lowest, validation)};
   auto const& quarter_ago = *evaluations[evaluations.size() - 1 - (evaluations.size() + 3) / 4];
   if (best->step > quarter_ago.step && exceeds(*quarter_ago.validation_loss, validation, 0.01))
