@@ -76,6 +76,53 @@ template <squared what> struct penalty {
   }
 };
 
+struct no_running_sum;
+struct runs {
+  bool any = false;
+  friend constexpr bool operator==(runs const&, runs const&) = default;
+  template <class...> using otherwise = no_running_sum;
+  using rules = rule_list<>;
+};
+struct no_running_sum {
+  using slot = runs;
+  static constexpr slot value{};
+};
+/// Adds the squares of the layers' results to the loss, with a sum that a loop carries: a loop of its own, or the loop
+/// of the repeat.
+template <bool own_loop> struct running_sum {
+  using slot = runs;
+  static constexpr slot value{true};
+  static constexpr auto after = pass_name::built;
+  static constexpr program pass(program const& p, slot const&) {
+    ref const loss = p.result("loss");
+    if (!loss) return p;
+    ref result;
+    for (auto const& n : p.nodes)
+      if (ref const r = in_the_repeat(p, n, squared::results)) result = r;
+    int sum = -1;
+    return rewrite(p, [&](builder& out, node n, int) {
+      auto const add_square = [&] {
+        ref const square = out.call<half_square>({result}).outputs[0];
+        out.call<op::add>({{sum, at::current}, square}, {{sum, at::next}});
+      };
+      bool const is_loss = n.kind == node_kind::call && n.outputs[0] == loss;
+      if (own_loop ? is_loss : n.kind == node_kind::loop) {
+        sum = out.new_value({dtype::f64, {}}, role::activation, 0);
+        out.program.values[sum].loop_carried_axis = 0;
+        out.call<half_square>({{result.value, at::initial}}, {{sum, at::initial}});
+      }
+      if (own_loop && is_loss) {
+        out.open(0, false);
+        add_square();
+        out.close();
+      }
+      if (is_loss) n.inputs[0] = out.call<op::add>({n.inputs[0], {sum, at::final}}).outputs[0];
+      out.program.add_node(n);
+      if (!own_loop && n.kind == node_kind::call && n.outputs[0] == result) add_square();
+    });
+  }
+};
+
 /// Layers with a frozen parameter. `forgets`: the logits do not depend on the layers.
 template <bool forgets> struct layers {
   constexpr value operator()(value tokens) const {
@@ -110,6 +157,21 @@ template <> struct constrain::kernel<half_square_gradient, cpu> {
 TEST_CASE("differentiate: a pass reads the parameters of each layer") {
   check_gradients<layers_task<>, penalty<squared::parameters>>();
 }
+
+TEST_CASE("accumulate: a sum that the loss reads starts anew in each micro-batch") {
+  check_gradients<layers_task<>, penalty<squared::parameters>, accumulate<2>>();
+  check_gradients<layers_task<>, penalty<squared::results>, accumulate<2>>();
+}
+
+TEST_CASE("a loop of a pass carries a value: its gradients are right, and checkpointing leaves the repeat as it is") {
+  check_gradients<layers_task<>, running_sum<true>>();
+  check_gradients<layers_task<>, running_sum<true>, checkpoint::every<2>>();
+}
+
+// A loop carries the gradient of one value.
+constexpr auto with_two_values =
+    differentiate(dead_code_elimination(running_sum<false>::pass(built<layers_task<>>(), running_sum<false>::value)));
+static_assert(with_two_values.failure.refusal == refusal_with<refusals::loop_carries_two_values>());
 
 TEST_CASE("differentiate: a pass reads what each layer computes") {
   check_gradients<layers_task<>, penalty<squared::activations>>();

@@ -63,6 +63,24 @@ constexpr diagnosis diagnose_stack(bool in_a_loop, bool of_the_weight) {
 }
 static_assert(diagnose_stack(true, false).ok() && diagnose_stack(true, true).ok() && diagnose_stack(false, true).ok());
 static_assert(diagnose_stack(false, false).reason == why::stack_has_gaps && diagnose_stack(false, false).got == 3);
+// In a loop over the inner axis alone, a call would read tensors that do not lie next to each other.
+constexpr diagnosis diagnose_nested(bool opens_outer, bool opens_inner) {
+  builder out;
+  out.program = good;
+  value_info info;
+  info.type = dtype::f32, info.shape = shape(4), info.role = role::weight;
+  int const outer = out.program.add_axis({.name = {}, .extent = 2}),
+            inner = out.program.add_axis({.name = {}, .extent = 3});
+  info.axes.push_back(outer), info.axes.push_back(inner);
+  int const weight = out.program.add_value(info);
+  if (opens_outer) out.open(outer, false);
+  if (opens_inner) out.open(inner, false);
+  out.call<sum>({{weight, at::current}});
+  out.close(opens_outer + opens_inner);
+  return verify(out.program);
+}
+static_assert(diagnose_nested(true, true).ok() && diagnose_nested(true, false).ok());
+static_assert(diagnose_nested(false, false).ok() && diagnose_nested(false, true).reason == why::stack_has_gaps);
 
 } // namespace
 

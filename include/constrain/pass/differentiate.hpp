@@ -180,10 +180,12 @@ private:
     }
   }
 
-  /// Whether a call works on several instances of an operand at once, although gradient rules know only one.
+  /// Whether a call works on several instances of its output 0 or of a trained input at once, although gradient rules
+  /// know only one.
   constexpr bool works_on_a_stack(node const& n) const {
-    bool any = out_.instances(out_.program.values[n.outputs[0].value]) > 1;
-    for (auto const& input : n.inputs) any = any || out_.instances(out_.program.values[input.value]) > 1;
+    auto const is_stack = [&](ref r) { return out_.instances(out_.program.values[r.value]) > 1; };
+    bool any = is_stack(n.outputs[0]);
+    for (auto const& input : n.inputs) any = any || (trained_.contains[input.value] && is_stack(input));
     return any;
   }
 
@@ -247,8 +249,10 @@ private:
     bool any_gradient = false;
     for (int i = loop + 1; i < end; ++i)
       for (auto const& output : out_.program.nodes[i].outputs) {
-        if (out_.program.values[output.value].loop_carried_axis == axis) carried = output.value;
-        any_gradient = any_gradient || (!is_compute_copy(output) && has_gradient(output.value));
+        bool const contributes = !is_compute_copy(output) && has_gradient(output.value);
+        any_gradient = any_gradient || contributes;
+        if (out_.program.values[output.value].loop_carried_axis != axis || (carried >= 0 && !contributes)) continue;
+        carried = output.value;
       }
     if (!any_gradient) return;
     if (carried < 0) {
@@ -265,6 +269,11 @@ private:
     out_.open(axis, true);
     contribute({carried, at::next}, {carried_gradient, at::next}, line);
     reverse(loop + 1, end);
+    for (int i = loop + 1; i < end; ++i)
+      for (auto const& output : out_.program.nodes[i].outputs)
+        if (output.value != carried && out_.program.values[output.value].loop_carried_axis == axis &&
+            has_gradient(output.value))
+          out_.program.fail(diagnosis_with<refusals::loop_carries_two_values>(line, 0, 1, 2));
     ref const gradient_of_current = gradient_of({carried, at::current});
     if (gradient_of_current) copy_gradient(gradient_of_current, {carried_gradient, at::current}, line);
     else out_.program.fail(diagnosis_with<refusals::repeat_ignores_its_input>(line, 0, 1, 0));

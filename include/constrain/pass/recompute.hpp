@@ -18,18 +18,24 @@ public:
   constexpr recomputation(program const& p, int forward, int segment_length)
       : in_(p), nest_(p), out_(without_nodes(p)), forward_(forward), segment_length_(segment_length),
         axis_(p.nodes[forward].axis) {
-    for (int i = forward + 1; i < nest_.end[forward]; ++i)
-      for (auto const& output : p.nodes[i].outputs)
-        if (p.values[output.value].loop_carried_axis == axis_) carried_ = output.value;
-    // Loops of a policy's pass over this axis are not parts of the backward pass, or come after the repeat's.
+    // A policy's pass may add values that a loop over this axis carries. With two such values, there may be two
+    // reversed loops, or two values to recompute.
+    bool is_only_one = true;
+    for (auto const& n : p.nodes)
+      for (auto const& output : n.outputs) {
+        if (n.backward || p.values[output.value].loop_carried_axis != axis_) continue;
+        is_only_one = is_only_one && (carried_ < 0 || carried_ == output.value);
+        carried_ = output.value;
+      }
     auto const is_reversed = [&](node const& n) {
       return n.kind == node_kind::loop && n.axis == axis_ && n.reversed && n.backward;
     };
-    for (int i = p.nodes.size() - 1; carried_ >= 0 && i > forward; --i)
+    for (int i = p.nodes.size() - 1; is_only_one && is_carried_in(forward) && i > forward; --i)
       if (is_reversed(p.nodes[i])) reversed_ = i;
   }
 
-  /// Whether the forward loop carries a value and has a reversed loop.
+  /// Whether the forward loop is the only one over its axis that carries a value, carries only one, and has a reversed
+  /// loop.
   constexpr bool applies() const { return reversed_ >= 0; }
 
   /// The rewritten program. Precondition: `applies()`.
@@ -52,6 +58,14 @@ public:
   }
 
 private:
+  /// Whether the loop that begins at node `loop` writes `carried_`.
+  constexpr bool is_carried_in(int loop) const {
+    for (int i = loop + 1; i < nest_.end[loop]; ++i)
+      for (auto const& output : in_.nodes[i].outputs)
+        if (output.value == carried_) return true;
+    return false;
+  }
+
   /// Splits the repeat's axis: iteration = segment * segment_length_ + iteration within the segment.
   constexpr void split_axis() {
     auto& p = out_.program;

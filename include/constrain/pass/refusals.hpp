@@ -101,6 +101,13 @@ template <diagnosis d> struct repeat_ignores_its_input {
                         "the result from the argument with differentiable ops, for example x + layer(x)");
 };
 
+/// A pass adds to the loop of a repeat a second value that the loop carries and that has a gradient.
+template <diagnosis d> struct loop_carries_two_values {
+  static_assert(d.ok(), "a loop over the iterations of ct::repeat carries two values with gradients, but the backward "
+                        "pass carries one gradient; let your pass compute its value in a loop of its own, after the "
+                        "loop of the repeat");
+};
+
 /// The argument of a repeat's body has elements of `expected` bytes, but the result has elements of `got` bytes.
 template <diagnosis d> struct repeat_changes_the_type {
   static_assert(d.ok(), "in mixed precision, the body of ct::repeat takes elements of `expected` bytes but returns "

@@ -43,23 +43,38 @@ class instances_per_call {
 public:
   constexpr explicit instances_per_call(program const& p) : p_(p) {}
 
-  /// The error of the call `n`, in loops over the axes `open`, if it works on another number of instances of `value`
-  /// than an earlier call, and memory planning may leave gaps between these.
+  /// The error of the call `n`, in loops over the axes `open`, if the instances of `value` on which it works may have
+  /// gaps between them: because an inner axis is open and an outer one is not, or because an earlier call works on
+  /// another number of instances, and the value is not dense.
   constexpr diagnosis error_of(node const& n, int value, axis_list const& open) {
     while (p_.values[value].view) value = p_.values[value].view.of.value;
     auto const& info = p_.values[value];
     // The pass `slice_views` turns the input of op::stack into a view of the output.
-    if (info.axes.empty() || is_dense(info.role) || calls(n, info_of<op::stack>)) return {};
+    if (info.axes.empty() || calls(n, info_of<op::stack>)) return {};
     bool all_open = info.axes.size() <= open.size(); // the usual case, without the search of `instances`
     for (int k = 0; all_open && k < info.axes.size(); ++k) all_open = info.axes[k] == open[k];
     auto const instances = all_open ? 1 : p_.instances(info, open);
+    auto const error = [&](std::int64_t expected) {
+      return diagnosis{why::stack_has_gaps, n.line, n.called_from, expected, instances}.with_layouts(
+          n.op->label, layout::replicated, layout::replicated);
+    };
+    if (!all_open && opens_inner_axis_only(info, open)) return error(1);
+    if (is_dense(info.role)) return {};
     if (instances_[value] == 0) instances_[value] = instances;
-    if (instances_[value] == instances) return {};
-    return diagnosis{why::stack_has_gaps, n.line, n.called_from, instances_[value], instances}.with_layouts(
-        n.op->label, layout::replicated, layout::replicated);
+    return instances_[value] == instances ? diagnosis{} : error(instances_[value]);
   }
 
 private:
+  /// Whether an open axis of a value follows one of its axes that is not open and has more than one iteration.
+  constexpr bool opens_inner_axis_only(value_info const& info, axis_list const& open) const {
+    bool any_closed = false;
+    for (int axis : info.axes) {
+      bool const is_open = p_.is_open(axis, open);
+      if (is_open && any_closed) return true;
+      any_closed = any_closed || (!is_open && p_.axes[axis].extent > 1);
+    }
+    return false;
+  }
   program const& p_;
   std::int64_t instances_[program::maximum_values]{}; // by the index of the value; 0: no call has used it
 };

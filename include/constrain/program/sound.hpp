@@ -96,8 +96,9 @@ template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
                         "report it with the model");
 };
 template <diagnosis d> struct refusal<why::stack_has_gaps, d> {
-  static_assert(d.ok(), "an operation, `op`, uses `got` tensors of a stack in one call, but another operation uses "
-                        "`expected` at a time, so there may be gaps between the tensors; if your pass calls `op`, let "
+  static_assert(d.ok(), "an operation, `op`, uses `got` tensors of a stack in one call, but there may be gaps between "
+                        "the tensors: another operation uses `expected` at a time, or the call is in a loop over an "
+                        "inner axis of the stack, but not in loops over all outer ones; if your pass calls `op`, let "
                         "the pass open loops over the value's axes around the call (ct::builder::open_all); if not, "
                         "this is a bug in ConsTrain: report it with the model");
 };
