@@ -14,8 +14,9 @@ constexpr bool is_transient(value_info const& info, bool is_read) {
 
 /// Gradient accumulation: wraps the program in a loop over `accumulation.micro_batches` micro-batches. Accumulators
 /// that the program does not read (such as the loss, and the gradients that a later pass creates) sum over the loop's
-/// iterations. With one micro-batch, the program does not change. Refused: a value with more than `maximum_elements` elements over all
-/// micro-batches, and loops that are already nested as deeply as a program allows (`axis_list::capacity`).
+/// iterations. With one micro-batch, the program does not change. Refused: a value with more than `maximum_elements`
+/// elements over all micro-batches, and loops that are already nested as deeply as a program allows
+/// (`axis_list::capacity`).
 constexpr program accumulate_over(program const& p, slot_of::accumulation const& accumulation) {
   auto const micro_batches = accumulation.micro_batches;
   if (micro_batches == 1 || !p.failure.ok()) return p;
