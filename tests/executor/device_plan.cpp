@@ -34,6 +34,9 @@ struct gpu {
 /// Such a device, on which the options of a call limit the number of calls that are merged with it.
 struct choosy_gpu : gpu {};
 
+/// Such a device, on which merged calls have one input.
+struct sharing_gpu : gpu {};
+
 } // namespace
 
 template <> struct ct::kernel<reverse, ct::cpu> {
@@ -57,6 +60,11 @@ template <> struct ct::kernel<reverse, gpu> {
 template <> struct ct::kernel<reverse, choosy_gpu> {
   static constexpr ct::kernel_needs needs_of(auto const&, auto const&, reverse::options const& o) {
     return {.scratch = 4, .launches = 2, .merged = o.copies};
+  }
+};
+template <> struct ct::kernel<reverse, sharing_gpu> {
+  static constexpr ct::kernel_needs needs_of(auto const&, auto const&) {
+    return {.scratch = 4, .launches = 2, .merged = 3, .shared_inputs = 0b1};
   }
 };
 
@@ -152,6 +160,21 @@ static_assert(reversal_launches<fan_trainer<false>::entries::predict>() == 4 * 2
 using choosy = trainer_of<fan<true, 3, 1, 3, 2, 2, 3, 3, 3, 3>>::entries::predict;
 static_assert(reversal_launches<choosy, choosy_gpu>() == 5 * 2);
 
+/// A model with four independent reversals of two values, in turn.
+struct two_fans {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 31, .width = 5});
+    auto const z = ct::embedding("other", tokens, {.vocabulary = 31, .width = 5});
+    ct::value const y[] = {ct::emit<reverse>({x}), ct::emit<reverse>({z}), ct::emit<reverse>({x}),
+                           ct::emit<reverse>({z})};
+    return ct::linear("head", x + z + y[0] + y[1] + y[2] + y[3], 31);
+  }
+};
+// Calls with other inputs are merged only if the launch has an input for each of them.
+static_assert(reversal_launches<fan_trainer<true>::entries::predict, sharing_gpu>() == 3 * 2);
+static_assert(reversal_launches<trainer_of<two_fans>::entries::predict>() == 2 * 2);
+static_assert(reversal_launches<trainer_of<two_fans>::entries::predict, sharing_gpu>() == 4 * 2);
+
 /// Two calls that add to one value. Only a kernel that knows how to merge them may do both at the same time.
 struct two_sums {
   ct::operand operands[2]{};
@@ -164,6 +187,16 @@ constexpr bool may_merge_sums(bool may_add) {
   return ct::detail::independent(p, first, second, reach, may_add);
 }
 static_assert(may_merge_sums(true) && !may_merge_sums(false));
+
+/// Whether one launch may sum into `values[0]` and `values[1]`.
+constexpr bool share_a_sum(int const (&values)[2]) {
+  two_sums p{};
+  for (int k = 0; k < 2; ++k) p.operands[k].value = values[k];
+  ct::step first{}, second{};
+  first.outputs = second.outputs = 1, second.first_operand = 1;
+  return ct::detail::share_operands(p, first, second, {.merges_sums = true});
+}
+static_assert(share_a_sum({3, 3}) && !share_a_sum({3, 4}));
 
 /// The calls that a run of a plan makes, as a device gets them.
 std::vector<ct::call> calls;

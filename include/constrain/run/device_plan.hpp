@@ -81,8 +81,22 @@ constexpr bool independent(plan const& p, step const& a, step const& b, byte_ran
   return true;
 }
 
+/// Whether two calls have the same operands where a launch of both has only one (`kernel_needs::shared_inputs` and
+/// `kernel_needs::merges_sums`).
+template <class plan>
+constexpr bool share_operands(plan const& p, step const& a, step const& b, kernel_needs const& needs) {
+  auto const is_same = [&](int k) {
+    auto const &x = p.operands[a.first_operand + k], &y = p.operands[b.first_operand + k];
+    return x.value == y.value && x.position == y.position;
+  };
+  for (int k = 0; k < a.inputs; ++k)
+    if ((needs.shared_inputs >> k & 1u) != 0 && !is_same(k)) return false;
+  return !needs.merges_sums || is_same(a.inputs);
+}
+
 /// Assigns scratch memory to every step of the plan `p`. On a device with launches, merges consecutive independent
-/// calls with the same op and dtypes, at most as many at a time as each of them allows (`kernel_needs::merged`).
+/// calls with the same op and dtypes, at most as many at a time as each of them allows (`kernel_needs::merged`), if
+/// they share the operands that a launch has only once.
 /// `calls`: the distinct calls of `p`. `rules`: the `needs_of` of each distinct call; null: none. Stops at the first
 /// step with impossible needs.
 template <class device, int steps, class plan>
@@ -110,7 +124,8 @@ constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const
         if (before == 1) find_reach(p.steps[i - 1]);
         find_reach(p.steps[i]);
         for (int k = i - before; k < i && merges; ++k)
-          merges = independent(p, p.steps[k], p.steps[i], reach, needs.merges_sums);
+          merges = independent(p, p.steps[k], p.steps[i], reach, needs.merges_sums) &&
+                   share_operands(p, p.steps[k], p.steps[i], needs);
       }
       most = merges ? std::min(most, needs.merged) : needs.merged;
       if (merges) {

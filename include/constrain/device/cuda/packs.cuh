@@ -20,9 +20,10 @@ namespace detail {
 template <int bytes> struct word_of { using type = uint4; };
 template <> struct word_of<8> { using type = uint2; };
 template <> struct word_of<4> { using type = unsigned; };
+template <> struct word_of<2> { using type = unsigned short; };
 #endif
 
-/// Copies 4 or 8 bytes, or a multiple of 16. Both pointers must be multiples of min(16, bytes).
+/// Copies 2, 4 or 8 bytes, or a multiple of 16. Both pointers must be multiples of min(16, bytes).
 template <int bytes> __device__ void copy_words(void const* from, void* to) {
 #if defined(__CUDA_ARCH__)
   using word = typename word_of<bytes>::type;
@@ -123,7 +124,7 @@ template <int n, class T> struct stored_pack {
     }
   }
 };
-/// Loads n consecutive elements. n must be 1, or n elements must take 4 or 8 bytes or a multiple of 16. If n is not 1,
+/// Loads n consecutive elements. n must be 1, or n elements must take 2, 4 or 8 bytes or a multiple of 16. If n is not 1,
 /// `from` must be a multiple of min(16, bytes of n elements).
 template <int n, class T> __device__ stored_pack<n, T> load_stored(T const* from) {
   stored_pack<n, T> result;

@@ -49,8 +49,8 @@ __device__ void update_pack(entry_type const& entry, std::int64_t i, int count, 
 
 } // namespace detail
 
-/// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter. The last
-/// of the merged calls passes its `norm_and_scale` and `hyper` to the kernel: they must be the same in all these calls.
+/// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter.
+/// `norm_and_scale`, `hyper`: those of all merged calls.
 template <class optimizer, class stored, class state, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors,
@@ -80,7 +80,7 @@ template <class optimizer, class architecture> struct kernel<op::update<optimize
   using tensors_of = multi_tensor<detail::update_entry<stored, state_of<stored>, op::state_fields<optimizer>()>>;
 
   static constexpr kernel_needs needs_of(operand_extents const&, operand_extents const&) {
-    return {.merged = tensors_of<float>::capacity};
+    return {.merged = tensors_of<float>::capacity, .shared_inputs = 0b110}; // norm_and_scale, hyper
   }
   template <class stored, class... states>
   static void run(call_of<op::update<optimizer>> const& c, tensor<stored const> gradient,
