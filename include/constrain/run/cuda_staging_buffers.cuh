@@ -54,10 +54,12 @@ public:
   void abandon() noexcept {
     arena_.stage_in(nullptr);
     try { // the caller reports the error that ended the run
-      current_device const here(stream_.device());
-      stream_.wait_for_peers();
+      current_device const here(stream_.device()); // cudaStreamLegacy is a stream of the current device
+      try {
+        stream_.wait_for_peers();
+      } catch (...) {}
+      cudaStreamSynchronize(stream_);
     } catch (...) {}
-    cudaStreamSynchronize(stream_);
   }
   /// The results of the last run for which `end` has returned, in memory that the device can read. They are complete
   /// when the stream has finished this run. Null: no such run.

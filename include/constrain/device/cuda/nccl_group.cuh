@@ -75,15 +75,16 @@ public:
   nccl_group(nccl_group const&) = delete;
   nccl_group& operator=(nccl_group const&) = delete;
   /// Ends the group: calls `disconnect`, and `abort` if `disconnect` returns false. All graphs with calls of this group
-  /// must have been destroyed: NCCL waits for them.
+  /// must have been destroyed: NCCL waits for them. NCCL may also wait until the other ranks on the node end the group:
+  /// the process ends if this takes longer than `deadline` seconds.
   ~nccl_group() {
     if (!disconnect()) abort();
-    watchdog::wait const guard("disconnecting the devices", call_timeout);
+    watchdog::wait const guard("disconnecting the devices", deadline_ + call_timeout);
     if (comm_ != nullptr) ncclCommDestroy(comm_);
   }
-  /// Waits, at most `deadline` seconds, until all ranks have called this function, and returns whether they have. If
-  /// the group has failed, or during stack unwinding, returns false without waiting. Later calls repeat the result of
-  /// the first, without waiting. After this function, call only `abort` and the destructor.
+  /// Waits, at most `deadline` seconds, until NCCL has completed this rank's work, and returns whether it has. If the
+  /// group has failed, or during stack unwinding, returns false without waiting. Later calls repeat the result of the
+  /// first, without waiting. After this function, call only `abort` and the destructor.
   bool disconnect() {
     if (std::uncaught_exceptions() > 0) mark_failed("an exception ends the run");
     if (failed_ || is_disconnected_) return is_disconnected_;

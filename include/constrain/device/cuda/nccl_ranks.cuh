@@ -66,8 +66,8 @@ private:
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) cuda_check(status, "run the kernels");
       cudaGetLastError(); // clears "not ready", so that the program's own error checks do not report it
-      for (auto* group : {data_.get(), zero_.get()})
-        if (group != nullptr) group->check_health();
+      for (auto* group : {data_.get(), zero_.get()}) // after a failure, the stream has only work of this rank
+        if (group != nullptr && !group->has_failed()) group->check_health();
       if (data_ && waited.seconds() > deadline_) data_->throw_timeout("run the kernels", deadline_);
       detail::sleep_between_polls();
     }
