@@ -53,7 +53,7 @@ public:
   /// the buffer.
   void abandon() noexcept {
     arena_.stage_in(nullptr);
-    try { // the caller reports the error that ended the run
+    try {                                          // the caller reports the error that ended the run
       current_device const here(stream_.device()); // cudaStreamLegacy is a stream of the current device
       try {
         stream_.wait_for_peers();

@@ -124,8 +124,8 @@ template <int n, class T> struct stored_pack {
     }
   }
 };
-/// Loads n consecutive elements. n must be 1, or n elements must take 2, 4 or 8 bytes or a multiple of 16. If n is not 1,
-/// `from` must be a multiple of min(16, bytes of n elements).
+/// Loads n consecutive elements. n must be 1, or n elements must take 2, 4 or 8 bytes or a multiple of 16. If n is not
+/// 1, `from` must be a multiple of min(16, bytes of n elements).
 template <int n, class T> __device__ stored_pack<n, T> load_stored(T const* from) {
   stored_pack<n, T> result;
   if constexpr (n == 1) result.units[0] = *from;
