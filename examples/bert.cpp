@@ -14,7 +14,7 @@ using trainer = ct::trainer<task, ct::checkpoint::every<1>>;
 static_assert(trainer::memory.peak < ct::mebibytes(6));
 
 int main() {
-  // Token 0 begins a pair, 1 ends each text and pads the second, and 2 to 31 are words, friendly ones from 17 on.
+  // Token 0 begins a pair. Token 1 ends each text and pads the pair. Tokens 2 to 31 are words, friendly from 17 on.
   std::vector<std::int32_t> tokens, types, lengths, classes;
   std::mt19937 random(1);
   while (classes.size() < 8192) {

@@ -20,7 +20,7 @@ struct arguments {
   bool smoke = false;                            // whether to use few tokens
 };
 
-/// Returns false if Ctrl-C ended the training.
+/// Returns false if Ctrl-C ended the training or the last evaluation.
 bool train(arguments const& a, ct::data::corpus const& corpus) {
   auto const [training, validation] = main_job::split(corpus, a.smoke ? 8'192 : 32'768);
   auto const steps = a.tokens / trainer::batch_tokens;

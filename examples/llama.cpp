@@ -1,6 +1,6 @@
-// Fine-tunes a small Llama on a text: llama [TEXT [WEIGHTS]]. The default text is sentences in the passive voice.
-// WEIGHTS: a directory with weights of this small model; by default, the model first trains on sentences in the active
-// voice, and saves its weights to pretrained-llama.
+// Fine-tunes a small Llama on a text: llama [TEXT [WEIGHTS]]. The default text consists of sentences in the passive
+// voice. WEIGHTS: a directory with weights of this small model; by default, the program first trains the model on
+// sentences in the active voice and saves it in the directory pretrained-llama.
 
 #include <constrain/constrain.hpp>
 

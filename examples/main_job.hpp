@@ -2,8 +2,8 @@
 
 #include <constrain/constrain.hpp>
 
-// The main job of the example and of the comparison with PyTorch (bench/peers/): a byte-level GPT of about 5 million
-// parameters. By default, the example trains this model on 1 million tokens.
+// The main job of gpt.cpp and of the comparison with PyTorch (bench/peers/): a byte-level GPT of about 5 million
+// parameters. By default, gpt.cpp trains this model on 1 million tokens.
 
 namespace main_job {
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Turns texts into a token file for ct::data::tokens, with a tokenizer of Hugging Face (pip install tokenizers):
+"""Turns texts into a token file for ct::data::tokens, with a Hugging Face tokenizer (pip install tokenizers):
 
     tokenize_text.py --tokenizer gpt2 --end "<|endoftext|>" --out train.bin articles.jsonl book.txt
 
 --tokenizer is a tokenizer.json, or the name of a model on the Hugging Face Hub. In a .jsonl file, the "text" of each
 line is a document; any other file is one document. If --end is given, this token follows each document. Tokens have 16
 bits, or 32 if the vocabulary needs them or --bits 32 is given. The file begins with an llm.c header, which gives the
-number of bits; with --plain it has no header, as nanoGPT writes its files."""
+number of bits; with --plain it has no header, like the files of nanoGPT."""
 
 import argparse
 import array

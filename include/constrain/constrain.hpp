@@ -1,7 +1,7 @@
 #pragma once
 
-// The library's public header: the trainer, inference, `fit`, `compare`, data sets, models, objectives, metrics,
-// layers, ops, policies and schedules.
+// The library's public header: the trainer, inference, `fit`, `compare`, `advise`, `cheapest`, `explain`,
+// `largest_batch`, data sets, models, objectives, metrics, layers, ops, policies and schedules.
 
 #include "constrain/forward.hpp"
 

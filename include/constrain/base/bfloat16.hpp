@@ -14,7 +14,7 @@ struct bfloat16 {
 
   bfloat16() = default;
   /// Rounds to nearest, ties to even. Magnitudes of at least 0x1.FFp127 become infinity; every NaN becomes the NaN
-  /// 0x7FFF. On CUDA devices, this is one instruction (cvt).
+  /// 0x7FFF. On CUDA devices, the conversion is one instruction (cvt).
   CT_HOST_DEVICE constexpr bfloat16(float x) noexcept {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {

@@ -37,8 +37,8 @@ template <class type> struct any_base {
     requires(std::is_base_of_v<base, type> && !std::is_same_v<base, type>)
   operator base() const;
 };
-/// Whether `type`, an aggregate, has a base class; also true if its first field, such as a std::any, converts from any
-/// type.
+/// Whether `type`, an aggregate, has a base class; also true if every type converts to the type of its first field,
+/// such as std::any.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
 /// Converts to `real` and to no other type, so that it initializes only fields of type `real`.
@@ -48,7 +48,8 @@ template <class real> struct converts_only_to {
   operator type() const;
 };
 
-/// Whether a struct consists only of values of type `real`, directly or in nested structs and arrays.
+/// Whether a struct is trivially copyable and consists only of values of type `real`, directly or in nested structs and
+/// arrays.
 template <class type, class real> constexpr bool is_made_of = []<std::size_t... i>(std::index_sequence<i...>) {
   return std::is_trivially_copyable_v<type> && sizeof(type) % sizeof(real) == 0 && requires {
     type{(static_cast<void>(i), converts_only_to<real>{})...};

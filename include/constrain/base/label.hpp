@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Tokens or sequences with this label count neither in the loss nor in the accuracy. The value is PyTorch's default
-/// `ignore_index`.
+/// Tokens or sequences with this label do not count in the loss, the accuracy or the other metrics. The value is
+/// PyTorch's default `ignore_index`.
 inline constexpr std::int32_t ignored_label = -100;
 
 } // namespace constrain

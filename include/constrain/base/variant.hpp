@@ -2,11 +2,12 @@
 
 // The library's inline namespace, CONSTRAIN_VARIANT, names the compiler flags and macros that change the library's code
 // on the host: the instruction set (one of the names below), OpenMP, the GEMM library, MPI, NCCL, NVTX, the debug mode
-// and the string ABI of libstdc++, and the assumptions of -ffast-math about arithmetic. Therefore, translation units
-// with different names share no functions of the library. (The name does not depend on whether nvcc compiles the code:
-// with nvcc, some functions differ in form, but not in their results. clang 14 defines macros only for -ffast-math,
-// -ffinite-math-only and -fno-math-errno. With clang 14, the other flags that -ffast-math implies do not change the
-// name. No compiler defines a macro for -ffp-contract: compile all translation units with the same -ffp-contract.)
+// and the string ABI of libstdc++, the assumptions of -ffast-math about arithmetic, and whether the companion library
+// (see below) is used. Therefore, translation units with different names share no functions of the library. (The name
+// does not depend on whether nvcc compiles the code: with nvcc, some functions differ in form, but not in their
+// results. clang 14 defines macros only for -ffast-math, -ffinite-math-only and -fno-math-errno. With clang 14, the
+// other flags that -ffast-math implies do not change the name. No compiler defines a macro for -ffp-contract: compile
+// all translation units with the same -ffp-contract.)
 
 #include <version>
 
@@ -69,7 +70,7 @@
 #define CONSTRAIN_VARIANT_RANGES
 #endif
 
-// libstdc++'s debug mode changes the layout of std::vector, and its old ABI changes the layout of std::string.
+// In libstdc++, the debug mode changes the layout of std::vector, and the old ABI changes the layout of std::string.
 // <version> defines the macro of the ABI.
 #if defined(_GLIBCXX_USE_CXX11_ABI) && !_GLIBCXX_USE_CXX11_ABI
 #if defined(_GLIBCXX_DEBUG)

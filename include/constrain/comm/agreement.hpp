@@ -76,8 +76,9 @@ std::uint64_t hash_of(std::string_view text);
 /// `check_ranks_agree`), or since an exception left `run_user_code`.
 [[gnu::cold]] std::exception_ptr& agreed_failure();
 
-/// Returns `f()`, the user's code inside a collective call. An exception that leaves it counts as this rank's own, even
-/// if all ranks have agreed to throw it in a call that `f` makes: the other ranks may have caught it.
+/// Returns `f()`. `f` is the user's code inside a collective call. An exception that leaves `f` counts as this rank's
+/// own, even if all ranks have agreed to throw the exception in a call that `f` makes: the other ranks may have caught
+/// it.
 template <class function> decltype(auto) run_user_code(function const& f) try { return f(); } catch (...) {
   agreed_failure() = nullptr;
   throw;
@@ -135,8 +136,8 @@ public:
   /// The number of ranks.
   int size() const { return world_.size(); }
   /// Calls `checks_and_changes` with this object; the function must call `all_can()` once. An exception before that
-  /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs. At most one call per
-  /// object.
+  /// call makes all ranks throw. A later exception is thrown only on the rank where it occurs. Call `run` at most once
+  /// per object.
   void run(function_ref<void(agreement&)> checks_and_changes);
 
 private:
@@ -151,8 +152,7 @@ private:
 /// rethrows. `call`: the library call, for the message.
 [[noreturn, gnu::cold]] void rethrow_or_end_job(communicator& world, joint_call call);
 
-/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `call`: the library call, for its
-/// message.
+/// Calls `f`, which may communicate. If `f` throws, calls `rethrow_or_end_job`. `call`: as in that function.
 void run_or_end_job(communicator& world, joint_call call, function_ref<void()> f);
 
 } // namespace constrain

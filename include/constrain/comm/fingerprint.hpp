@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// order. Errors show the names.
 class fingerprint {
 public:
-  /// Adds a string. `text` holds '?' instead of each '\0' in `name` or `value`, because '\0' ends a field there.
+  /// Adds a string. In `text`, '?' replaces each '\0' of `name` and `value`, because a '\0' ends each of them.
   void add(std::string_view name, std::string_view value) { add_field(name), add_field(value); }
   /// Adds a bool or a number. A floating-point number is written with the fewest digits that round-trip.
   template <class number>

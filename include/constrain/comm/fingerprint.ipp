@@ -30,7 +30,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   return field;
 }
 
-/// The end of the error if ranks have different fingerprints in the call `call`: what the user can do.
+/// The end of the error message for different fingerprints in the call `call`: what the user can do.
 [[gnu::cold]] CONSTRAIN_INLINE char const* agreement_remedy(joint_call call) {
   if (call == joint_call::set) return "set the same setting to the same value on all ranks";
   if (call == joint_call::scale_learning_rate) return "pass the same factor on all ranks";

@@ -21,13 +21,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A communicator over MPI, for the processes that mpirun or srun started. If the program has not initialized MPI, this
 /// class initializes it (MPI_THREAD_FUNNELED: only the thread that constructs the first object may then use this
 /// class), and finalizes it at exit. A process that waits for other processes longer than `deadline` seconds (in the
-/// constructor: at least 60 seconds) ends with an error (see watchdog.hpp). A process that exits with a nonzero status
-/// before MPI is finalized (detected only with glibc) ends the job, unless the other processes fail or exit too within
-/// a few seconds. If the program has initialized MPI itself, an exit with status 0 does not count as such an exit. The
-/// collective functions of `communicator` throw `error` if MPI returns an error code (by default, MPI aborts the job
-/// instead). They transfer any number of bytes: since MPI's counts and offsets are 32-bit integers, a large transfer is
-/// cut into slices, and each slice is an MPI call. The destructor of a group, the result of `groups_of` or
-/// `strided_groups`, is collective over the group.
+/// constructor, 60 seconds if `deadline` is less) ends with an error (see watchdog.hpp). A process that exits with a
+/// nonzero status before MPI is finalized (detected only with glibc) ends the job, unless the other processes fail or
+/// exit too within a few seconds. If the program has initialized MPI itself, an exit of another process with status 0
+/// does not count. The collective functions of `communicator` throw `error` if MPI returns an error code (by default,
+/// MPI aborts the job instead). They transfer any number of bytes: since MPI's counts and offsets are 32-bit integers,
+/// a large transfer is cut into slices, and each slice is an MPI call. The destructor of a group, the result of
+/// `groups_of` or `strided_groups`, is collective over the group.
 class mpi final : public communicator {
 public:
   /// The default maximum number of bytes of an MPI call: the largest multiple of 4096 that fits in MPI's counts.
@@ -57,7 +57,7 @@ public:
   void entered(char const* call) override { watchdog::instance().call(call); }
 
 private:
-  /// The communicator of `processes`. Throws `error` as the public constructor does.
+  /// The communicator of `processes`. Throws `error` if there are more than `maximum_size` processes.
   mpi(MPI_Comm processes, double deadline, std::int64_t call_bytes);
 
   /// The number of seconds that a failing rank waits for the other ranks to fail or exit too. This is less than the
@@ -65,7 +65,8 @@ private:
   /// theirs.
   static double exit_timeout(double deadline) { return std::min(deadline / 2, 3.0); }
 
-  /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job.
+  /// Initializes MPI if needed. Returns the MPI communicator of all processes of the job. Throws `error` if the program
+  /// has called MPI_Finalize.
   static MPI_Comm initialized_world(double deadline);
 
   /// The group of all ranks that pass the same `group`. Collective.
@@ -76,8 +77,8 @@ private:
 
   /// Runs at exit. Does nothing in a forked child, or if MPI is already finalized. With a nonzero status, ends the job
   /// unless the other processes fail or exit too within a few seconds. Then waits until all processes exit and
-  /// finalizes MPI, if this class has initialized MPI. (If the program has, mpirun reports a process that exits too
-  /// early, and a wait would delay this report until the deadline.)
+  /// finalizes MPI, if this class has initialized MPI. (If the program has initialized MPI, mpirun reports a process
+  /// that exits too early, and a wait would delay this report until the deadline.)
   static void leave(int status);
 
   /// Waits for all processes to call `timed_barrier`, for at most about `seconds`. Returns whether all have called it;

@@ -33,7 +33,7 @@ public:
   /// Starts the thread unless it is already running. Before this call, after `stop`, or if no thread can be created,
   /// waits have no deadline.
   void start();
-  /// Lets the thread end, within a quarter of a second. A run of a single process needs no watchdog.
+  /// Makes the thread end within about a quarter of a second. A run of a single process needs no watchdog.
   void stop();
 
   /// Sets this process's rank, for the error.

@@ -36,7 +36,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
                                                      std::string_view name) {
   std::string text(mark_begin);
   text += concat({"directory ", lasting_identity(directory), "\nin ", lasting_identity(parent), "\nname "});
-  // With its length, a name that contains newlines cannot be mistaken for a shorter name and a list of files.
+  // The length distinguishes a name that contains newlines from a shorter name and a list of files.
   return text += concat({name.size(), " ", name, "\n"});
 }
 

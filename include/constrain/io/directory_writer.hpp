@@ -36,12 +36,13 @@ public:
 
   /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
   /// parent directories. If an interrupted save left '.<name>.previous' with a valid mark and a manifest, and the
-  /// target does not exist or is empty, renames '.<name>.previous' to the target first. Removes the temporary
-  /// directories that interrupted saves to the target left (`remove_abandoned`). Throws `error` if `path` exists and is
-  /// neither an empty nor a saved directory of this user, if its manifest is invalid, if `path` has no name (as '/', or
-  /// a missing path that ends in '..') or contains a NUL byte, if `path` is a link that is part of a loop or refers to
-  /// a directory that does not exist and was not restored, if `path` is or contains the working directory, or if a
-  /// parent directory or the temporary directory cannot be created.
+  /// target does not exist or is empty, renames '.<name>.previous' to the target first. Removes what interrupted saves
+  /// to the target left: temporary directories (`remove_abandoned`), and a '.<name>.previous' that is not needed
+  /// (`recover`). Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if its
+  /// manifest is invalid, if `path` has no name (as '/', or a missing path that ends in '..') or contains a NUL byte,
+  /// if `path` is a link that is part of a loop or refers to a directory that does not exist and was not restored, if
+  /// `path` is or contains the working directory, or if a parent directory or the temporary directory cannot be
+  /// created.
   explicit directory_writer(std::string const& path, exchange mode = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;
@@ -69,8 +70,8 @@ public:
   /// Writes the manifest, replaces the target with the new directory and removes the saved files of the old directory.
   /// If other files are left in the old directory, it is renamed to '<name>.kept-<suffix>'. Throws `error` if no save
   /// is in progress, if the save fails, or if the parent directory cannot be synced after the replacement (then, the
-  /// new directory is in place, and the old directory stays beside it under another name). A failed save leaves the
-  /// files at the target unchanged, with one exception: if the second of two renames fails and the first cannot be
+  /// new directory is in place, and the old directory stays beside it under another name). Any other failed save leaves
+  /// the files at the target unchanged, with one exception: if the second of two renames fails and the first cannot be
   /// undone, the old directory stays at '.<name>.previous', where readers find it, or, beside a '.<name>.previous' of
   /// an earlier interrupted save, at '<name>.kept-<suffix>'.
   [[gnu::cold]] void commit();

@@ -22,7 +22,7 @@ enum class json_layout { lines, row };
 /// reals, as Python does.
 enum class json_reals { shortest, with_point };
 
-/// Writes one JSON value, formatted for reading, with members in the order of the calls:
+/// Writes one JSON value, formatted for human readers, with members in the order of the calls:
 ///
 ///     json_writer w;
 ///     w.object().member("version", 1).array("loss", json_layout::row).element(0.5).end().end();

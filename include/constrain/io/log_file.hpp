@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 class log_file {
 public:
   /// Opens or creates the file. `header`: the first line, written into an empty file; "": no header. `prefix`: the text
-  /// before the step number in each line. An existing file is emptied if `last_step` is 0 or less, or if there is a
-  /// header that is not the file's first line. Throws `error` if the file cannot be opened, read or truncated, is not a
+  /// before the step number in each line. An existing file is emptied if `last_step` is 0 or less, or if `header` is
+  /// neither empty nor the file's first line. Throws `error` if the file cannot be opened, read or truncated, is not a
   /// regular file, is a symbolic link or has other hard links.
   log_file(std::string const& path, std::string prefix, std::string_view header, std::int64_t last_step);
 

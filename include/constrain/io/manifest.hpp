@@ -51,8 +51,8 @@ struct manifest {
   /// version, its checksum or a file's entry is wrong.
   [[gnu::cold]] static manifest parse(std::string_view text, std::string const& source);
 
-  /// Whether a text, which another program may have written to its own manifest.json, is no manifest: it has neither
-  /// the format nor the checksum of one. Throws `error` if the text is not valid JSON, as a truncated manifest.
+  /// Whether `text` is another program's manifest.json: it has neither this library's "format" nor a "crc32c". Throws
+  /// `error` if the text is not valid JSON, such as a truncated manifest.
   [[gnu::cold]] static bool is_foreign(std::string_view text);
 
 private:

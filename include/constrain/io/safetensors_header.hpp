@@ -87,8 +87,9 @@ private:
 
   void read_offsets(json_cursor& cursor, safetensors_entry& entry) const;
 
-  /// Throws `error` for gaps and overlaps. `tensors`: the position of each tensor's first data offset; sorted in place.
-  /// The sort reads only first offsets, because any amount of white space may precede a second offset.
+  /// Throws `error` unless the tensors cover the data without overlap or gap. `tensors`: the position of each tensor's
+  /// first data offset; sorted in place. The sort reads only first offsets, because any amount of white space may
+  /// precede a second offset.
   [[gnu::cold]] void check_layout(std::vector<std::uint32_t>& tensors) const;
 
   /// The two data offsets of a tensor. `offsets`: the position of the first offset.

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
     if (decoded_text(cursor, name) != "__metadata__") return on_tensor(read_entry(cursor, name));
     if (has_metadata) refuse_duplicate(cursor, cursor.position_of(name));
     has_metadata = true;
-    if (cursor.kind() == json_kind::null) return static_cast<void>(cursor.word_token()); // as no metadata
+    if (cursor.kind() == json_kind::null) return static_cast<void>(cursor.word_token()); // null: no metadata
     cursor.object([&](std::string_view key) { on_metadata(key, cursor.string()); });
   });
   cursor.finish();

@@ -16,7 +16,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 namespace detail {
 
-/// The indices of `names` in the order of the names. Equal names keep their order.
+/// The indices of `names`, sorted by name. Equal names keep their order.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::uint32_t> order_of(std::vector<std::string_view> const& names) {
   std::vector<std::uint32_t> order(names.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -25,7 +25,7 @@ namespace detail {
   return order;
 }
 
-/// For each of `names`, the index of the first that equals it.
+/// For each of `names`, the index of the first equal name.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<std::uint32_t> first_equal(std::vector<std::string_view> const& names) {
   auto const order = order_of(names);
   std::vector<std::uint32_t> first(names.size());
