@@ -19,7 +19,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 enum class token_width : std::uint8_t { byte = 1, uint16 = 2, uint32 = 4 };
 
 /// A read-only sequence of tokens, with an optional mask of prompt tokens (used as input, but not as labels). Copies,
-/// and the parts that `split` returns, share the storage. Several threads may read them at the same time.
+/// and the parts that `split` returns, share the storage. Several threads may read a corpus, its copies and its parts
+/// at the same time.
 class corpus {
 public:
   /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
@@ -34,10 +35,10 @@ public:
   static corpus from_storage(std::shared_ptr<void const> storage, std::span<std::byte const> view, token_width width);
 
   /// Little-endian tokens of a file, of 16 or 32 bits, from byte `begin` to the end. This call scans the file once;
-  /// later, the file is read as tokens are used. No token is part of a prompt. `file` must not be null, and must not be
-  /// given to another corpus, because this call sets its `begin()`. Throws `error` if `begin` is negative, there is no
-  /// token, the last token is incomplete, a token is above `largest_token`, the width is not 2 or 4, or the file cannot
-  /// be read.
+  /// later, tokens are read when they are used. No token is part of a prompt. `file` must not be null, and must not be
+  /// given to another corpus, because this call sets `file->begin()`. Throws `error` if `begin` is negative, there is
+  /// no token, the last token is incomplete, a token is above `largest_token`, the width is not 2 or 4, or the file
+  /// cannot be read.
   static corpus from_file(std::shared_ptr<token_file> file, std::int64_t begin,
                           token_width width = token_width::uint16);
 

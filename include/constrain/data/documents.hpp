@@ -12,8 +12,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// The labels of examples that are made from documents.
 enum class document_labels : std::uint8_t {
-  next_tokens, ///< The label of a token is the next token of its document. It is `ignored_label` if the next token is
-               ///< part of a prompt, or if there is none.
+  next_tokens, ///< The label of a token is the next token of its document. It is `ignored_label` if there is no next
+               ///< token, or if the next token is part of a prompt.
   same_tokens, ///< The label of a token is the token itself, for masked language modeling (`examples::with_masks`);
                ///< prompt tokens have `ignored_label`.
   classes,     ///< Each document has one label, its class.

@@ -70,8 +70,9 @@ examples parse_labelled_json_lines(std::string_view lines, std::string const& pa
 /// `.length` tokens, or padded with token 0. A label is a class from 0 on or, with `.class_names`, the name of a class.
 /// Blank lines and other members of an object are skipped. Throws `error`, with path and line number, for a malformed
 /// line, a missing member, an unknown name and a class out of range. Also throws `error` if there is no text, if the
-/// file cannot be read, for an option out of range, for equal names in `.text` and `.label`, for class names that occur
-/// twice or do not match `.classes`, or if the examples exceed this machine's physical memory.
+/// file cannot be read, for an option out of range, for equal names in `.text` and `.label`, for a class name that
+/// occurs twice, if `.class_names` and `.classes` are both given and their numbers of classes differ, or if the
+/// examples exceed this machine's physical memory.
 examples labelled_json_lines(std::string const& path, labelled_json_lines_options const& options);
 
 } // namespace constrain::data

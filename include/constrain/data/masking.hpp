@@ -25,9 +25,9 @@ struct masking {
 /// Throws `error` for a field of `options` that is out of range, and if `masked` + `random` is above 1.
 void check_masking(masking const& options);
 
-/// The number of tokens that are chosen from `candidates` tokens: `share`, rounded down to a multiple of 2^-32, x
-/// `candidates`, rounded to nearest, but at least 1 if there is a candidate; 0 if `candidates` is below 1. The fields
-/// of `options` are not checked. The number does not depend on the epoch.
+/// The number of tokens that are chosen from `candidates` tokens: `share` x `candidates`, rounded to nearest, but at
+/// least 1; 0 if `candidates` is below 1. First, `share` is rounded down to a multiple of 2^-32. The fields of
+/// `options` are not checked. The number does not depend on the epoch.
 std::int64_t count_masked(masking const& options, std::int64_t candidates);
 
 /// Masks the tokens of one example. `inputs`: the tokens. `labels`: the same tokens, with `ignored_label` where a token

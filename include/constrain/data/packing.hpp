@@ -19,11 +19,12 @@ struct packing_options {
 /// `.documents`, `rotary_embedding` and `position_embedding` read. A document of at most `.length` tokens is never
 /// split. A longer document is first cut into chunks of `.length` tokens; the last chunk may be shorter. Each chunk
 /// counts as a separate document, but with `next_tokens`, the label of its last token is the first token of the next
-/// chunk (ignored if that token is part of a prompt). Then each chunk, longest first, is placed into the fullest row in
-/// which it fits (best-fit decreasing, as in Ding et al. 2024, "Fewer Truncations Improve Language Modeling"). The
-/// padding at the end of a row has token 0, position 0 and ignored labels: each of its tokens counts as a document, so
-/// that no position is above those of the documents. Equal documents give equal rows on every machine. Throws `error`
-/// for an option out of range, if there is no document, or if the rows exceed this machine's physical memory.
+/// chunk of the document (ignored if that token is part of a prompt). Then each chunk, longest first, is placed into
+/// the fullest row in which it fits (best-fit decreasing, as in Ding et al. 2024, "Fewer Truncations Improve Language
+/// Modeling"). The padding at the end of a row has token 0, position 0 and ignored labels: each padding token counts as
+/// a document of one token, so that padding never has a larger position than the documents. Equal documents give equal
+/// rows on every machine. Throws `error` for an option out of range, if there is no document, or if the rows exceed
+/// this machine's physical memory.
 examples pack(documents const& source, packing_options const& options);
 
 /// Checks an array of positions [rows, `length`] that `pack` has not made: each position must be 0, or 1 more than the

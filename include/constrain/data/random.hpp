@@ -18,7 +18,7 @@ struct random_examples_options {
   std::int64_t length = 0;      // tokens of each example, from 1 to 2147483647
   std::int32_t first_token = 0; // smallest token, at least 0
   std::int32_t vocabulary = 0;  // tokens are below this value, which must be above `first_token`
-  std::int32_t classes = 2;     // number of classes, at least 1: labels are below it
+  std::int32_t classes = 2;     // number of classes, at least 1; labels are below this value
   bool types = false;           // whether there is a further input with a token type for each token, always 0
   bool lengths = false;         // whether there is a further input with the length of each example, always `length`
   std::uint64_t seed = 0;       // seed of the draws
