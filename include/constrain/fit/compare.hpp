@@ -175,8 +175,8 @@ row_data data_of_row(communicator& world, trainer const& t, parts_of_data const&
 }
 
 /// Trains one row and measures its speed, memory and loss. Throws `error` as `data_of_row` does, and the errors of the
-/// trainer, which then name the row. If only some ranks throw during the training, the job ends. If `name` is empty,
-/// the row is named after its policies. Collective.
+/// trainer, preceded by the name of the row. If only some ranks throw during the training, the job ends. If `name` is
+/// empty, the row is named after its policies. Collective.
 template <class trainer, class parts_of_data>
 comparison measure(communicator& world, parts_of_data const& parts, compare_options const& options,
                    typename trainer::hyper const& hyper, std::string const& name) {
@@ -263,7 +263,7 @@ std::vector<comparison> compare(dataset const& d, compare_options const& options
               *world, parts, options, further_strategies.hyper, further_strategies.name)...};
 }
 
-/// The rows as a text table, one per line, under a line of column names. Each line ends with a line feed.
+/// The rows as a text table, one row per line, under a line of column names. Each line ends with a line feed.
 [[gnu::cold]] std::string table(std::vector<comparison> const& rows);
 
 /// The rows as a JSON array of objects with the fields of `comparison`; planned_peak and used_peak are in bytes. A loss

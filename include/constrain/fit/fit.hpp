@@ -23,10 +23,10 @@ template <class task, class... list> inline constexpr bool is_inference<inferenc
 /// evaluates, saves the run and writes records as `options` specify. Collective: all ranks call it. `fit` is equivalent
 /// to a hand-written loop over `t.batches` and `t.step`, and uses the trainer's arena. After `fit` has checked its
 /// options and data, SIGINT and SIGTERM end the run before the first step, after the current step or during an
-/// evaluation. When neither a step nor an evaluation is left, they set the stop reason and, if `fit` notices them
-/// before it loads the best weights (`.load_best`), prevent that. After a signal that ends the run, `fit` saves the run
-/// if this call has taken a step and `.directory` is set. If a signal prevented an evaluation that was due, `fit` makes
-/// up for it before the first step when the run is resumed.
+/// evaluation. When neither a step nor an evaluation is left, a signal sets the stop reason; if `fit` notices the
+/// signal before it loads the best weights (`.load_best`), it does not load them. After a signal that ends the run,
+/// `fit` saves the run if this call has taken a step and `.directory` is set. If a signal prevented an evaluation that
+/// was due, `fit` makes up for it before the first step when the run is resumed.
 ///
 /// On a CUDA device, `fit` reads the result of a step after it has enqueued the next step, so that the device need not
 /// wait for the host; progress lines appear one step late. With a callback, `.records` or precision::fp16, and after

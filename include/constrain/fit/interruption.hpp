@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// Replaces the program's handler for one signal with the library's handler (`library_handler`), and later restores it.
-/// Not thread-safe: the caller holds a lock.
+/// Installs the library's handler (`library_handler`) for one signal, and later restores the program's handler. Not
+/// thread-safe: the caller holds a lock.
 class signal_disposition {
 public:
   using handler = void (*)(int, siginfo_t*, void*);
@@ -27,9 +27,9 @@ public:
   // The library's handler calls the next three functions.
 
   /// Whether `install` replaced a handler of the program; false: the signal had its default action.
-  bool has_handler() const { return previous_.sa_handler != SIG_DFL; } // Linux: also with SA_SIGINFO
+  bool has_handler() const { return previous_.sa_handler != SIG_DFL; } // on Linux, valid with SA_SIGINFO too
   /// Calls the program's handler with the arguments of the library's handler. Does nothing if the program's handler is
-  /// installed now: then it has called the library's handler.
+  /// installed now, because it has then called the library's handler.
   void call_handler(siginfo_t* info, void* context) const;
   /// Restores the default action and raises the signal: the process ends when the library's handler returns.
   void end_process() const;
@@ -49,9 +49,9 @@ private:
 
 /// While an object of this class exists, the first SIGINT or SIGTERM only sets a flag; the second signal ends the
 /// process as usual. Several objects may exist, in any threads. The first signal after the newest object was created
-/// sets the flags of all of them. If the program has already installed a handler, every signal also calls it, and the
-/// second signal does not end the process. A handler installed later stays in place, and an ignored signal stays
-/// ignored.
+/// sets the flags of all of them. If the program has already installed a handler for one of the two signals, each such
+/// signal also calls that handler, and the second one does not end the process. A handler installed later stays in
+/// place, and an ignored signal stays ignored.
 class interruption {
 public:
   /// Starts to watch SIGINT and SIGTERM. The destructor of the last object restores the program's handlers.

@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   if (previous_.sa_handler == SIG_IGN) return;
   struct sigaction current {};
   ::sigaction(number_, nullptr, &current);
-  if (current.sa_sigaction == previous_.sa_sigaction) return; // this handler has called the library's
+  if (current.sa_sigaction == previous_.sa_sigaction) return; // the program's handler has called the library's
   if ((previous_.sa_flags & SA_SIGINFO) != 0) previous_.sa_sigaction(number_, info, context);
   else previous_.sa_handler(number_);
 }
@@ -62,7 +62,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void interruption::handle(int number, siginfo_t* info, void* context) {
-  // The program's handler may call this one, if it was installed while an earlier object existed and found this
+  // The program's handler may call this one: if it was installed while an earlier object existed, it has replaced this
   // handler.
   int const outer = handled_;
   if (outer == number) return;

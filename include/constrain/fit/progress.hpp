@@ -29,8 +29,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 void print_waiting_threads(std::FILE* out);
 
 /// Prints the run's header: policies, parameters, batch, device, seed, memory plan and, for a run with earlier steps,
-/// where it continues in the data with the hash `corpus`. On the CPU, also calls `print_waiting_threads`. `peak`: the
-/// processor's measured FLOP/s; 0: not measured.
+/// where it continues in the data. `corpus`: the fingerprint of the data. On the CPU, also calls
+/// `print_waiting_threads`. `peak`: the processor's measured FLOP/s; 0: not measured.
 [[gnu::cold]] void print_start(std::FILE* out, trainer_facts const& t, double peak, std::uint64_t corpus);
 
 /// Why a step was skipped, or was skipped for some tensors: the first parameter whose gradient has a norm that is not

@@ -93,7 +93,7 @@ private:
   }
 
   /// Measures the processor's peak (not on a GPU), prints the header (on rank 0) and calls on_start. Returns false if a
-  /// callback or a signal has asked for the end.
+  /// callback or a signal has ended the run.
   [[gnu::noinline, gnu::cold]] bool start() {
     using device = typename trainer::policy_set::device;
     if constexpr (!device::value.is_cuda) peak_ = arithmetic_peak<typename trainer::real>();
@@ -109,8 +109,8 @@ private:
            !has_other_validation(t_.state(), validation_.fingerprint());
   }
 
-  /// Makes up for the missed evaluation, so that a resumed run equals an uninterrupted one. Saves the run if no step
-  /// follows. Does not change the record of the last step.
+  /// Makes up for the missed evaluation, so that a resumed run equals an uninterrupted one. Saves the run to
+  /// `.directory` (if set) if no step follows. Does not change the record of the last step.
   [[gnu::cold]] void make_up_for_evaluation() {
     step_record record{.step = first_step_};
     t_.begin_validation(validation_.fingerprint());
@@ -182,8 +182,8 @@ private:
     return started;
   }
 
-  /// Waits for a step, completes its record and prints its progress line. `step_time`: counts the time that this step
-  /// adds to `training_seconds_`, with the wait for data.
+  /// Waits for a step, completes its record and, if its progress line is due, prints the line. `step_time`: counts the
+  /// time that this step adds to `training_seconds_`, with the wait for data.
   [[gnu::cold]] void finish(started_step& started, stopwatch const& step_time) {
     auto& record = started.record;
     auto const& r = context_.last = started.ticket.wait();

@@ -9,8 +9,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The samples of a validation set. `name`: the option that sets it, as errors name it. Throws `error` if the set and
-/// the training data are of different kinds, or if the set does not fit the trainer or has no valid label.
+/// The samples of a validation set. `name`: the name of the option in errors. Throws `error` if the set and the
+/// training data are of different kinds, or if the set does not fit the trainer or has no valid label.
 template <class trainer, class dataset>
 [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer d, std::string const& name) {
   auto const* const data = d.template to<dataset>();

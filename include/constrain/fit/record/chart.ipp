@@ -74,7 +74,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   for (auto& line : lines) {
     std::erase_if(line.points, [](auto const& p) { return !math::finite(p.first) || !math::finite(p.second); });
     for (auto& [x, y] : line.points) {
-      // Sums and differences of values remain finite.
+      // Clamped, so that sums and differences of values remain finite.
       x = std::clamp(x, -1e300, 1e300), y = std::clamp(y, -1e300, 1e300);
       low_x = has_points ? std::min(low_x, x) : x, high_x = has_points ? std::max(high_x, x) : x;
       low_y = has_points ? std::min(low_y, y) : y, high_y = has_points ? std::max(high_y, y) : y;
