@@ -80,7 +80,7 @@ struct position {
   std::int64_t epoch = 0;  ///< Number of complete epochs before this position.
   std::int64_t sample = 0; ///< Index in the epoch's shuffled order, not in the data set.
 
-  /// Moves on by `samples` samples (at least 0) in a data set of `count` samples (at least 1, not checked); after an
+  /// Advances by `samples` samples (at least 0) in a data set of `count` samples (at least 1, not checked); after an
   /// epoch's last sample, to the start of the next epoch.
   constexpr void advance(std::int64_t count, std::int64_t samples = 1) {
     epoch += samples / count;

@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
   auto const file = io::open_file(path, "the text", &status);
   auto const added = std::min(static_cast<std::size_t>(status.st_size), maximum - std::min(maximum, bytes.size()));
   check_memory(concat({"the text up to the end of '", path, "'"}), static_cast<std::int64_t>(bytes.size() + added));
-  // One byte more than the file has, so that the read that finds its end needs no larger buffer. The size in the file's
-  // status is only a hint: files in /proc report 0, and a file may still be growing.
+  // One byte more than the file has, so that the read that finds the end of the file needs no larger buffer. The size
+  // in the file's status is only a hint: files in /proc report 0, and a file may still be growing.
   constexpr std::size_t small_read = std::size_t{1} << 16;
   std::size_t read_size = status.st_size > 0 ? static_cast<std::size_t>(status.st_size) + 1 : small_read;
   bytes.reserve(bytes.size() + added + 1);

@@ -44,7 +44,7 @@ inline constexpr bool takes_any_count = takes_count_in<type, std::make_integer_s
 ///     int context; // maximum tokens of a sequence or, if packed, of a document; default of `micro_batch::tokens`
 ///
 /// A model whose inputs are not just one array of tokens lists them in a member `inputs`: at most `maximum_ports`, in
-/// the order of the function's parameters. If the list depends on the fields, the function `inputs` returns it.
+/// the order of the function's parameters. If the list depends on the fields, a member function `inputs` returns it.
 ///
 ///     static constexpr ct::port_spec inputs[] = {{.name = "tokens"}, {.name = "lengths", .each = ct::per::sequence}};
 ///     constexpr ct::value operator()(ct::value tokens, ct::value lengths) const;

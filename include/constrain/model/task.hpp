@@ -135,8 +135,8 @@ template <auto model, class objective_, micro_batch batch> struct task {
       label_values[i] = add_port(b, port_kind::label, labels[i], rows, logits.shape());
     value const loss = detail::call_with([&](auto... each_label) { return objective{}(logits, each_label...); },
                                          label_values, std::make_index_sequence<labels.size()>{});
-    // If an op of the objective limits such labels to another number of values than there are logits, for example the
-    // rows of a table, they are no classes of the logits.
+    // If an op of the objective limits such labels to another number of values than there are logits in a row, for
+    // example to the rows of a table, the labels are not classes of the logits.
     auto const limit = first_labels_are_ids_of_rows ? b.program.nth(port_kind::label, 0).limit : 0;
     bool const are_classes = first_labels_are_ids_of_rows && (limit == 0 || limit == logits.features());
     if (are_classes) b.program.limit(label_values[0].where(), logits.features(), true);

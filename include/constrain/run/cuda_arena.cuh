@@ -9,9 +9,9 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An arena in the memory of a CUDA device. Reads and writes run after all earlier work on the stream. A read returns
-/// when its copy is complete. A copy that waits for earlier work first calls `cuda_stream::wait_for_peers`, and throws
-/// its errors; for an exception, see `stage_in`. The members neither depend on the host thread's current device nor
-/// change it. The constructor throws `error` if the memory cannot be allocated.
+/// when its copy is complete. Except as `stage_in` describes, a copy that waits for earlier work first calls
+/// `cuda_stream::wait_for_peers`, and throws its errors. The members neither depend on the host thread's current device
+/// nor change it. The constructor throws `error` if the memory cannot be allocated.
 class cuda_arena final : public arena {
 public:
   /// Allocates on the stream's device. The stream must outlive the arena.

@@ -23,7 +23,7 @@ public:
   bool captured() const { return executable_ != nullptr; }
 
   /// Captures the work that `f()` enqueues on `stream`, without running it. Call this only if no graph has been
-  /// captured. Throws `error` if CUDA reports an error, and what `f` throws; then there is still no graph.
+  /// captured. Throws `error` if CUDA reports an error, and what `f` throws; in both cases, there is still no graph.
   template <class function> void capture(cudaStream_t stream, function const& f) {
     cudaGraph_t graph{};
     // Relaxed: calls such as cudaMalloc, in `f` or in other threads, do not invalidate the capture.

@@ -112,8 +112,8 @@ private:
     bool has_collectives = false; // whether the first run called collectives
   };
 
-  /// Captures the launches of `start()`. If they contain collectives, throws on all ranks if a capture fails on one
-  /// rank. `call`: as in `run`.
+  /// Captures the launches of `start()`. If the launches contain collectives and the capture fails on one rank, throws
+  /// on all ranks. `call`: as in `run`.
   template <class function> void capture(joint_call call, plan_launches& launches, function const& start) {
     auto const capture_locally = [&] { launches.captured_graph.capture(stream_, start); };
     if (!launches.has_collectives) return capture_locally();

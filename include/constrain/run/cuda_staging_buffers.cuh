@@ -35,10 +35,10 @@ public:
     arena_.stage_in(buffers_[next_].get());
   }
   /// Ends the enqueuing of a run: enqueues copies of `results` (views of the arena with numbers of elements; a number
-  /// of 0 means no copy) and returns the buffer that receives them, in this order. The copies stay valid until the
-  /// second call to `begin` after this call. If the run may wait for other processes, the function returns only when
-  /// the run is complete, since `pending_results::wait` has no deadline. Throws `error` if CUDA fails, and as
-  /// `cuda_stream::wait_for_peers` does.
+  /// of 0 means no copy) and returns the buffer that receives the copies, in the order of `results`. The copies stay
+  /// valid until the second call to `begin` after this call. If the run may wait for other processes, the function
+  /// returns only when the run is complete, since `pending_results::wait` has no deadline. Throws `error` if CUDA
+  /// fails, and as `cuda_stream::wait_for_peers` does.
   std::shared_ptr<pending_results> end(std::initializer_list<std::pair<host_view, std::int64_t>> results) {
     current_device const here(stream_.device());
     for (auto const& [result, count] : results)

@@ -41,7 +41,7 @@ template <> struct weight_format_of<gpt2> {
   /// default, which may be wrong for the model.
   static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
-  /// Keys whose values count only in the form of `normalize`. n_inner follows from n_embd, and is one of them so that
+  /// Keys whose values count only in the form of `normalize`. n_inner, which follows from n_embd, is listed so that
   /// errors name n_embd.
   static constexpr std::string_view normalized_keys[] = {"n_layer",     "n_head",  "n_embd",
                                                          "n_positions", "n_inner", "activation_function"};
@@ -50,8 +50,9 @@ template <> struct weight_format_of<gpt2> {
   [[gnu::cold]] static weight_format make(gpt2 const& m);
   /// The values of a config.json that have several forms; see `weight_format::normalize`: is_causal, which Transformers
   /// 5 reads (true if the key is missing, false if it is null), the activation ("gelu_new" for every name of this
-  /// function), n_inner, and the sizes that may have one of Transformers' other names, such as hidden_size for n_embd,
-  /// which then counts. Throws `error` if one of these values has the wrong type.
+  /// function), n_inner, and the sizes that may have one of Transformers' other names, such as hidden_size for n_embd.
+  /// If a file has both names of a size, the other name counts. Throws `error` if one of these values has the wrong
+  /// type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

@@ -70,7 +70,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   auto const window = configuration.find("sliding_window");
   auto const layer_type = layer_type_of(configuration);
   bool const is_full = is_mistral && layer_type == "full_attention";
-  bool const has_window = (!window || !window->is_null()) && !is_full; // 4096 by default
+  bool const has_window = (!window || !window->is_null()) && !is_full; // a missing window is 4096
   json.member("effective sliding_window", !is_mistral || !has_window ? 0 : window ? window->real() : 4096);
   auto const layers = configuration.value("num_hidden_layers"), first = configuration.value("max_window_layers");
   bool const no_layer_has_it =
@@ -152,8 +152,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   if (!is_qwen2) normalized.member("attention_bias", m.biases).member("mlp_bias", false);
   normalized.member("hidden_act", "silu");
   normalized.member("partial_rotary_factor", 1.0);
-  // An untied model needs a head, whatever the key says: Transformers keeps a stored head that differs from the token
-  // embedding apart.
+  // An untied model needs a head, whatever the key says: Transformers does not tie a stored head that differs from the
+  // token embedding.
   if (m.tied) normalized.member("tie_word_embeddings", true);
   normalized.member("is_causal", true).member("effective sliding_window", m.window);
   normalized.member("use_sliding_window", false);
