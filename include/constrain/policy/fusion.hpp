@@ -54,9 +54,10 @@ struct automatic {
 /// `linear`, if all ops that read the logits declare that they work row by row (`op_info::layouts`) and draw no random
 /// numbers, and if there are more than 16 rows. With 128 or more rows, training and evaluation then store at most an
 /// eighth of the logits of a micro-batch at a time (`logit_rows`). If all these ops also ignore rows without a valid
-/// label (`op_info::label_inputs`), as the library's cross-entropy does, and read no labels but the objective's first,
-/// these rows are moved to the end, and chunks that consist only of such rows are skipped, except the first chunk. With
-/// launch::graph, all chunks run, because a captured graph always runs the same kernels.
+/// label (`op_info::label_inputs`), as the library's cross-entropy does, and the only labels that they read are the
+/// objective's first labels, one per row, these rows are moved to the end, and chunks that consist only of such rows
+/// are skipped, except the first chunk. With launch::graph, all chunks run, because a captured graph always runs the
+/// same kernels.
 struct all {
   using slot = slot_of::fusion;
   static constexpr slot value{.fuses = true, .smallest_logits = 0};

@@ -11,7 +11,7 @@ enum class pass_name {
   selected,          // forward: the attention algorithm is chosen
   without_dead_code, // forward: dead code is removed
   accumulated,       // the loop over micro-batches is added
-  cast,              // forward: parameters are cast for mixed precision
+  cast,              // forward: casts for mixed precision are added
   differentiated,    // the backward pass is added
   updated,           // gradient norm, clipping and the update of every trained parameter are added; with
                      // optimizer::in_backward, only the updates, inside the backward pass

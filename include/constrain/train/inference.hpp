@@ -29,10 +29,10 @@ using evaluator_of_inference =
 /// trainer's bit for bit (with optimizer::averaged, if the weights equal the trainer's averages), but there are no
 /// gradients, optimizer states or master weights. Parameters of two or more dimensions are stored in the type that
 /// GEMMs read: 2 bytes per element with bf16, fp16 and pure_bf16. With bf16 and fp16, a CUDA device also stores the
-/// biases of linear layers in this type. A trainer's policies can be used unchanged; policies that concern only
-/// training (optimizer, accumulation, checkpointing) have no effect. With a parallel policy, all ranks must make the
-/// following calls, in the same order: construction, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`,
-/// `load_pretrained`, copies out of views of tensors that several ranks hold together, and destruction.
+/// biases of linear layers in this type. A trainer's policies can be used unchanged; the optimizer and the policies of
+/// accumulation and checkpointing have no effect. With a parallel policy, all ranks must make the following calls, in
+/// the same order: construction, `evaluate`, `predict`, `generate`, `set`, `in_any_rank`, `load_pretrained`, copies out
+/// of views of tensors that several ranks hold together, and destruction.
 ///
 ///     ct::inference<task, ct::precision::bf16> model;
 ///     model.load_pretrained("runs/gpt");
@@ -49,7 +49,7 @@ public:
   static constexpr double flops = entries::work.flops;                      // of evaluating one micro-batch on one rank
 
   /// Starts with the model's initial weights. Only the options `.seed`, `.checked`, `.measure_memory`, `.deadline`,
-  /// `.cuda_device` and `.cuda_stream` have an effect; `.dropout` only sets the value of setting("dropout"), since
+  /// `.cuda_device` and `.cuda_stream` have an effect; `.dropout` only sets the value of setting("dropout"), because
   /// dropout is never applied. Throws `error` for any option out of range, for a `.dropout` other than 0 without
   /// ct::dropout, if the device cannot be used, if the arena cannot be allocated, if the world size does not fit the
   /// parallel policy, or if the program or the options differ between ranks.

@@ -15,7 +15,7 @@ struct batch_needs {
   plan_ports ports;         // ports of the entry program
   std::int64_t tokens = 0;  // tokens in a sequence
   bool next_tokens = false; // whether the only labels are the next tokens of the only input
-  bool pads = false;        // whether padded rows add nothing to the loss, if all labels are integers
+  bool pads = false;        // whether a data set whose labels are all integers may be padded (`port_facts::pads`)
 };
 
 /// A batch that views the caller's arrays, whose number, types and lengths must have been checked. `caller`: the first
@@ -38,8 +38,8 @@ array_list micro_batch_of(plan_ports ports, port_kind kind, array_list const& ar
 /// is known, `needed.tokens` tokens per sequence.
 void check_batch(batch const& b, batch_needs const& needed);
 
-/// Copies the arrays of a run into the arena, in the types of their ports, and range-checks integers, since kernels do
-/// not check them. If the host can address the arena, the copy is checked instead of the caller's array, because
+/// Copies the arrays of a run into the arena, in the types of their ports, and range-checks integers, because kernels
+/// do not check them. If the host can address the arena, the copy is checked instead of the caller's array, because
 /// another thread could change the caller's array between copy and check.
 class batch_copier {
 public:

@@ -32,12 +32,12 @@ struct run_options {
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                                    // optimizer::in_backward needs 0
   schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default;
-                                   // no effect if the optimizer's `hyper` has no `learning_rate`
+                                   // no effect if neither the optimizer nor one that it wraps has a `learning_rate`
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1); a model without
                                    // ct::dropout needs 0
   loss_scale_options loss_scale{}; // used only with precision::fp16
   // Checks the reads and the first output of every kernel call (slow; for debugging). With precision::fp16, gradients
-  // may still overflow while the loss scale can fall.
+  // may still overflow as long as the loss scale can fall.
   bool checked = false;
   bool measure_memory = false; // fills the buffers with a pattern, so that `used_bytes()` can find the bytes in use
   double deadline = 1800;      // seconds that a rank waits for other ranks (at least 60 at the start) before it ends

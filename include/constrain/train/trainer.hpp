@@ -136,7 +136,7 @@ public:
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
-  /// `batches` for data that is already checked, as by `fit` and `compare`. `caller`: what errors begin with.
+  /// `batches` for data that is already checked, as by `fit` and `compare`. `caller`: the first words of every error.
   batch_range batches(sample_set const& samples, data::tail tail, char const* caller = "batches") const {
     auto const start = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
     return batch_range({samples, state_.seed, start, micro_batches * task::sequences, tail, ranks_.data().rank(),
@@ -172,7 +172,7 @@ public:
     return best;
   }
   /// Records in the training state that an evaluation was due after the last step but did not take place. When the run
-  /// is resumed, `fit` makes up for it. All ranks must call this function; it does not check that they do.
+  /// is resumed, `fit` makes up for this evaluation. All ranks must call this function; it does not check that they do.
   void note_missed_evaluation() { state_.missed_evaluation = state_.steps.count(); }
   /// The number of optimizer steps done, including skipped steps.
   optimizer_steps steps() const { return state_.steps; }
@@ -206,7 +206,7 @@ public:
     engine_.drop_gradients();
   }
   /// Like `load`, but keeps the seed and the rest of the training state, such as the counters and the position in the
-  /// data. A missed evaluation counts as done, since the loaded weights are not the weights to evaluate. Throws the
+  /// data. A missed evaluation counts as done, because the loaded weights are not the weights to evaluate. Throws the
   /// errors of `load`.
   void load_tensors(std::string const& directory) {
     synchronize();
@@ -243,17 +243,17 @@ public:
         directory, *ranks_.world, [&](std::string const& path) { load(path); }, rank() == 0 ? log : nullptr);
   }
 
-  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if the
-  /// optimizer's `hyper` has no `learning_rate` (nor its `base`). With optimizer::muon, the learning rate of its
+  /// The learning rate of the next step, scaled by the schedule and all calls to `scale_learning_rate`; 0 if neither
+  /// the optimizer nor one that it wraps has a `learning_rate`. With optimizer::muon, the learning rate of its
   /// matrices; with optimizer::by_role, without the roles' factors. Throws `error` if the user's own schedule returns a
   /// factor that is negative or not finite.
   double learning_rate() const {
     return detail::learning_rate_of(hyper_) * schedule::factor(run_.schedule, state_.steps) *
            state_.learning_rate_factor;
   }
-  /// Multiplies the learning rate of all later steps, in resumed runs too; no effect if the optimizer's `hyper` has no
-  /// `learning_rate`. Throws `error`, with nothing changed, unless `factor` is finite and above 0, the product of all
-  /// factors is at most 1e9, and all ranks pass the same factor.
+  /// Multiplies the learning rate of all later steps, in resumed runs too; no effect if neither the optimizer nor one
+  /// that it wraps has a `learning_rate`. Throws `error`, with nothing changed, unless `factor` is finite and above 0,
+  /// the product of all factors is at most 1e9, and all ranks pass the same factor.
   void scale_learning_rate(double factor) {
     fingerprint values;
     values.add("the factor of scale_learning_rate", factor);
@@ -284,7 +284,7 @@ private:
     using hyperparameters = op::step_hyperparameters<optimizer, storage<entries::master>>;
     hyperparameters const prepared(h, {step_parameters.updates + 1});
     engine_.arena().write(entries::step::value.hyper.offset, &prepared, sizeof prepared);
-    // The device may yet skip the step in flight: then there is one update less, and the device uses these values.
+    // The device may yet skip the step in flight: then there is one update fewer, and the device uses these values.
     if constexpr (may_overlap && !updates_in_backward<optimizer>)
       if (open_steps_.size() > 0) enqueued.use_if_skipped(hyperparameters(h, {step_parameters.updates}));
     engine_.template write_label_count<typename entries::step>(valid_labels);
@@ -342,7 +342,7 @@ private:
 
   hyper hyper_;
   checked_unique_ptr<double> loss_scale_ =
-      std::make_unique<double>(1); // of the last step; on the heap, since views point to it
+      std::make_unique<double>(1); // of the last step; on the heap, because views point to it
 };
 
 } // namespace constrain
