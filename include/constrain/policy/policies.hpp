@@ -67,7 +67,7 @@ template <class... list> struct policies : detail::chosen<typename composition<l
       typename detail::legal_in_order<(composition::broken < 0), typename composition::slots, list...>::type;
 
   /// The optimizer's name (see `policy_name`), such as "averaged<adamw>". A saved run resumes only with an optimizer of
-  /// the same name. ASCII control characters become '?', since the name is printed to terminals.
+  /// the same name. ASCII control characters become '?', because the name is printed to terminals.
   static std::string optimizer_name() { return policy_name<optimizer>(); }
 
   /// The number and type of the values that an element-wise optimizer stores per weight, such as "2 x fp32"; empty for

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The name, without "constrain::" unless `keeps_namespace`, and with '?' in place of every ASCII control character,
-/// since the name is printed to terminals.
+/// because the name is printed to terminals.
 [[gnu::noinline, gnu::cold]] inline std::string plain_policy_name(std::string name, bool keeps_namespace) {
   if (!keeps_namespace) remove_all(name, "constrain::");
   for (char& c : name)

@@ -81,7 +81,7 @@ struct fp16 {
 
 /// Like `bf16`, but without master weights: parameters of two or more dimensions are stored in bf16, 2 bytes per
 /// element. Biases, norms and gradients are in fp32. The update computes in fp32, on an fp32 copy of one tensor at a
-/// time. An updated weight is rounded stochastically (op/narrow_weight/narrow_weight.hpp), since rounding to nearest
+/// time. An updated weight is rounded stochastically (op/narrow_weight/narrow_weight.hpp), because rounding to nearest
 /// would lose updates of less than 1/512 of the weight. With optimizer::states_in, the weight is rounded to nearest
 /// instead, and a state "compensation" keeps the rounding error (like torchdistx's AnyPrecisionAdamW).
 struct pure_bf16 {

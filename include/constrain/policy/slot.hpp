@@ -56,7 +56,7 @@ template <class policy> constexpr policy_slot<policy> value_of() {
 
 /// The value of a slot, and the number of the list's policies for this slot.
 template <class slot> struct said : slot {
-  int given = 0; // policies for this slot in the list; the first of them (if 0: the default) gives the value
+  int given = 0; // number of policies for this slot in the list; the first (if 0: the default) gives the value
   friend constexpr bool operator==(said const&, said const&) = default;
 };
 

@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 class batch_ticket {
 public:
   batch_ticket() = default;
-  /// False once the `batch_range` of the batch has advanced or been destroyed.
+  /// False if the `batch_range` of the batch has advanced or been destroyed.
   bool valid() const { return latest_ == nullptr || *latest_ == number_; }
 
 private:

@@ -22,8 +22,8 @@ public:
   /// `tail`: see data/tail.hpp. `rank`: this rank's index, in [0, `ranks`), among the ranks that train on different
   /// data. `trainer::step` with a parallel policy needs the same `start`, `tail` and `ranks` on all ranks. Throws
   /// `error` if an argument is out of range, if the data set has no valid label, if there is no sample at `start`, if
-  /// `tail::drop` would drop every sample, or, with `tail::pad`, if `samples.pads()` is false. `caller`: what these
-  /// errors begin with.
+  /// `tail::drop` would drop every sample, or, with `tail::pad`, if `samples.pads()` is false. `caller`: the first
+  /// words of these errors.
   batch_source(sample_set samples, std::uint64_t seed, data::position start, std::int64_t sequences, data::tail tail,
                int rank, int ranks, char const* caller = "batches");
   /// Like the constructor above, for a corpus and a task whose labels can be ignored. `tokens`: tokens in a sequence.

@@ -65,10 +65,10 @@ template <class optimizer, class real> real updated_weight(three_steps<optimizer
   return weight;
 }
 
-/// Throws `error` if three updates with the gradient 1 turn a weight of 1 into one whose square is infinite or NaN, but
-/// the same updates with the default hyperparameters do not: a product of two such weights would overflow. Checks only
-/// an element-wise optimizer. `steps`: the user's hyperparameters. `defaults`: the default hyperparameters. `name`: the
-/// optimizer's name in the error.
+/// Throws `error` if three updates with the gradient 1 turn a weight of 1 into a weight whose square is infinite or
+/// NaN, but the same updates with the default hyperparameters do not: a product of two such weights would overflow.
+/// Checks only an element-wise optimizer. `steps`: the user's hyperparameters. `defaults`: the default hyperparameters.
+/// `name`: the optimizer's name in the error.
 template <class optimizer, class real>
 void check_updates(three_steps<optimizer, real> const& steps, three_steps<optimizer, real> const& defaults,
                    std::string const& name) {

@@ -82,7 +82,7 @@ public:
   bool gradients_kept() const { return gradients_kept_; }
   /// Sets `gradients_kept` to true, for use after a step.
   void keep_gradients() { gradients_kept_ = true; }
-  /// Sets `gradients_kept` to false: after loading weights, since the gradients belong to the old weights, and at the
+  /// Sets `gradients_kept` to false: after loading weights, because the gradients belong to the old weights, and at the
   /// beginning of a step on several ranks, so that all ranks do the same if one rank's batch is refused.
   void drop_gradients() { gradients_kept_ = false; }
 

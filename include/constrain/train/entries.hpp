@@ -82,7 +82,7 @@ struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy
                 has_aligned_buffers(predict::final, predict::where, target::alignment) &&
                 has_aligned_buffers(generate::final, generate::where, target::alignment));
   static_assert(scratch == 0 || (memory.peak.count() - scratch) % target::alignment == 0);
-  /// The work of one step on one rank; 0 if `step` is refused, since its extents could overflow the sums.
+  /// The work of one step on one rank; 0 if `step` is refused, because its extents could overflow the sums.
   static constexpr work_plan work =
       step::failure.ok()
           ? work_of(step_program::final, [](int node) { return device_plan_of<step, target>.steps[node].launches; })

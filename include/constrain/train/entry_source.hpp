@@ -98,7 +98,7 @@ template <class passes, class target> constexpr std::int64_t bytes_of_step() {
 /// `bytes_of_step` for a candidate of checkpoint::budget. If no kernel of the program without recomputation has
 /// `needs_of`, the candidate's program needs no scratch memory, and is neither verified nor lowered, which would take
 /// g++ a quarter of the time for a candidate: the trainer verifies and lowers the chosen program. So the search does
-/// not pass over a candidate that `verify` refuses.
+/// not skip a candidate that `verify` refuses.
 template <class passes, class without_recomputation, class target> constexpr std::int64_t bytes_of_candidate() {
   using kept = planned<without_recomputation, void, target>;
   if constexpr (std::is_same_v<passes, without_recomputation>) return bytes_of_step<passes, target>();
@@ -113,7 +113,8 @@ template <class passes, class without_recomputation, class target> constexpr std
 
 /// The model's program of the entry `step`, before any pass.
 template <class task, class policy_set> struct step_source : entry_source<task, policy_set, entry::step> {
-  // An optimizer without state or update rule was already refused; sgd replaces it, so that only that error is printed.
+  // An optimizer with neither a state nor an update rule was already refused; sgd replaces it, so that only that error
+  // is printed.
   using innermost = detail::innermost<typename policy_set::optimizer>;
   static constexpr bool can_update = has_state<innermost> || has_update_rule<innermost>;
   using optimizer = std::conditional_t<can_update, typename policy_set::optimizer, constrain::optimizer::sgd>;

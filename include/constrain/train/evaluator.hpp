@@ -200,7 +200,7 @@ protected:
     engine_.choose_device(run.cuda_device, *ranks_.world);
   }
 
-  /// The step parameters of an entry's next run. They always contain the seed, since ops of any entry may draw random
+  /// The step parameters of an entry's next run. They always contain the seed, because ops of any entry may draw random
   /// numbers.
   constrain::step_parameters next_step_parameters() const {
     constexpr std::int64_t micro_batches = policy_set::accumulation::value.micro_batches;

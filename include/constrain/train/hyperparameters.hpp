@@ -67,10 +67,10 @@ template <class hyper> void const* address_of_base(hyper const& h) {
 /// Calls f(name, value) for an optimizer's hyperparameters: first for fields with a well-known name, then for every
 /// field by its position. Visits only fields of arithmetic or enumeration type (`visit_number`). If all values are
 /// float, or all are double, visits each value by position. Otherwise visits no field by position if `field_count` is
-/// 0, as for more than twelve fields, an array or a base class. If a field visited by position is itself an aggregate,
-/// its fields are visited in the same way. The fields of the wrapped optimizer follow in the same way, with " of the
-/// base" after their names. `name`: text such as ".beta1", "field 3 of hyper" or ".beta1 of field 3 of hyper". `of`:
-/// the text for `h` itself in the names.
+/// 0, for example because the struct has more than twelve fields, an array or a base class. If a field visited by
+/// position is itself an aggregate, its fields are visited in the same way. The fields of the wrapped optimizer follow
+/// in the same way, with " of the base" after their names. `name`: text such as ".beta1", "field 3 of hyper" or ".beta1
+/// of field 3 of hyper". `of`: the text for `h` itself in the names.
 template <class hyper, class function>
 [[gnu::noinline, gnu::cold]] void for_each_hyperparameter(hyper const& h, function const& f,
                                                           std::string const& of = "hyper") {

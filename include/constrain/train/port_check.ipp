@@ -175,7 +175,7 @@ struct float_range {
   double infinite = std::numeric_limits<double>::infinity();
 };
 /// The range of a floating-point type. A number becomes infinite if it is at least halfway from the maximum to the next
-/// power of two. For f16 and bf16, this bound is half an ulp of float lower, since the number rounds to float first.
+/// power of two. For f16 and bf16, this bound is half an ulp of float lower, because the number rounds to float first.
 constexpr float_range range_of(dtype type) {
   switch (type) {
   case dtype::f16: return {65504, 65520 - 0x1p-9};

@@ -48,7 +48,7 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   require_count(s.evaluations_since_best, "number of evaluations since the best");
   require_count(s.missed_evaluation, "step of a missed evaluation", steps);
   auto const best = s.best_validation_loss, factor = s.learning_rate_factor;
-  // Infinity is compared as text, since with -ffast-math compilers assume that no number is infinite.
+  // Infinity is compared as text, because compilers with -ffast-math assume that no number is infinite.
   require(is_finite(best) || number_text(best) == "inf", "lowest validation loss", number_text(best));
   require(is_within(factor, number_range::above_zero) && factor <= largest_learning_rate_factor, "learning-rate factor",
           number_text(factor));

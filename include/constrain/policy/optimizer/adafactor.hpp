@@ -51,7 +51,7 @@ template <class hyper> op::adafactor_step adafactor_step_of(hyper const& h, doub
 
 namespace optimizer {
 
-// Each variant lists all its hyperparameters, since a designated initializer cannot name a member of a base class.
+// Each variant lists all its hyperparameters, because a designated initializer cannot name a member of a base class.
 
 /// Adafactor (Shazeer & Stern 2018, algorithms 4 and 5) with a learning rate, like Hugging Face's
 /// transformers.Adafactor(relative_step=False). The second moment of a matrix is factored: only one moving average per

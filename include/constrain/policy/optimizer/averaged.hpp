@@ -19,7 +19,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 /// `state(parameter, "average")` returns a view of the average. A saved run contains both; ct::inference loads the
 /// weights. The average is one more value per weight: 4 bytes in fp32. Refused with precision::pure_bf16.
 template <class optimizer> struct averaged {
-  using base = optimizer; // its name follows `name` in prints and saved runs, as in "averaged<adamw>"
+  using base = optimizer; // its name follows `name` in output and saved runs, as in "averaged<adamw>"
   /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<averaged, constrain::detail::nesting_level::averaged>;
   static constexpr char const* name = "averaged";

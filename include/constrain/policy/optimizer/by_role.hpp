@@ -30,7 +30,7 @@ template <bool decays> struct role_factors {
 /// `by_role<O>` has the same states as `O`.
 template <class O> struct by_role {
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // else a compile-time error
-  using base = O; // in prints and saved runs, the name is "by_role<...>" with the name of the base
+  using base = O; // in output and saved runs, the name is "by_role<...>" with the name of the base
   /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<by_role, constrain::detail::nesting_level::by_role_or_quantized>;
   static constexpr char const* name = "by_role";

@@ -19,8 +19,8 @@ template <class optimizer> constexpr bool has_in_backward_inside() {
 
 namespace optimizer {
 
-/// Updates each parameter with `O` in the backward pass, once the gradient is complete and no later node reads the
-/// parameter (Lv et al. 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO),
+/// Updates each parameter with `O` in the backward pass, as soon as the gradient is complete and no later node reads
+/// the parameter (Lv et al. 2023, "Full Parameter Fine-tuning for Large Language Models with Limited Resources", LOMO),
 /// like an optimizer step in a hook of PyTorch's `register_post_accumulate_grad_hook`. The next gradient reuses the
 /// memory of this gradient, so all gradients together take about as many bytes as the largest gradient. If the norm of
 /// all gradients is finite, the weights after a step are the same as with `O`, bit for bit, unless the rule of `O`
@@ -33,7 +33,7 @@ namespace optimizer {
 /// `error`. Refused at compile time: accumulate<N> with N > 1, precision::fp16, parallel::zero over more than one rank,
 /// and `in_backward` inside another optimizer.
 template <class O> struct in_backward {
-  using base = O; // in prints and saved runs, the name is "in_backward<...>" with the name of the base
+  using base = O; // in output and saved runs, the name is "in_backward<...>" with the name of the base
   static constexpr char const* name = "in_backward";
   static constexpr bool updates_in_backward = true; // makes the concept `updates_in_backward` true
 

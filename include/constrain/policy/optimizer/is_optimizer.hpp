@@ -11,8 +11,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Whether an optimizer has a state type. The type is empty if the optimizer stores nothing.
 template <class type> concept has_state = requires { typename type::template state<float>; };
 
-/// Whether kernels can call the optimizer's `update`. The concept checks a call, since nvcc cannot take the address of
-/// a function template in a concept.
+/// Whether kernels can call the optimizer's `update`. The concept checks a call, because nvcc cannot take the address
+/// of a function template in a concept.
 template <class type> concept has_update = requires(float weight, typename type::template state<float>& s) {
   type::template update<float>(weight, weight, s, {}, optimizer_step{});
 };
@@ -31,8 +31,8 @@ template <class type> concept has_update = requires(float weight, typename type:
 /// optimizer's `hyper`, or has a field `base` of this type, whose fields the trainer treats in the same way. Optional
 /// members (the names must be UTF-8):
 ///
-///     static constexpr char const* name = "lion";                // in saved runs and prints; default: the type's name
-///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and prints;
+///     static constexpr char const* name = "lion";                // in saved runs and output; default: the type's name
+///     static constexpr char const* state_names[] = {"exp_avg"};  // of the state's fields, in saved runs and output;
 ///                                                                // default: state0, state1, ...
 ///     static constexpr bool state_signed[] = {true};             // whether each field may be negative; default: true.
 ///                                                                // false makes `quantized` more precise

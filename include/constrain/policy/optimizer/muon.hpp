@@ -58,7 +58,7 @@ enum class muon_rate : std::uint8_t {
 /// kernels, so the number is part of the type. Unless it is 5, the number is also in the name: a saved run resumes only
 /// with the same number. Refused: a matrix that parallel::tensor divides.
 template <class O = adamw, int steps = 5> struct muon {
-  using base = O; // in prints and saved runs, its name follows `name`: "muon<adamw>", "muon_steps_7<adamw>"
+  using base = O; // in output and saved runs, its name follows `name`: "muon<adamw>", "muon_steps_7<adamw>"
   /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<muon, constrain::detail::nesting_level::muon>;
   static constexpr char const* name = constrain::detail::muon_name<steps>;

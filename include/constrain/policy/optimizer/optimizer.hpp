@@ -67,7 +67,7 @@ namespace slot_of {
 /// policy of this slot, unless it is a policy of another slot.
 struct optimizer {
   bool has_state = true;    // false: the optimizer, or one inside it, has neither an update rule nor `state`
-  bool has_update = true;   // false: the optimizer, or one inside it, has `state` but lacks an `update` to call
+  bool has_update = true;   // false: the optimizer, or one inside it, has `state` but no `update` for kernels to call
   bool base_fits = true;    // false: the optimizer, or one inside it, cannot wrap its `base`
   bool type_fits = true;    // false: the optimizer, or one inside it, has a `state_type` other than bf16 and fp32
   bool nests = true;        // false: a library wrapper other than in_backward is given twice or in the wrong order

@@ -33,7 +33,7 @@ template <class O, class tensors = large_tensors> struct quantized {
                 "optimizer::quantized<O, tensors>: `tensors` has no `static constexpr bool contain(role, "
                 "std::int64_t)`; write optimizer::large_tensors or optimizer::everything");
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // false: compile-time error
-  using base = O; // its name follows `name` in prints and saved runs, as in "quantized<adamw>"
+  using base = O; // its name follows `name` in output and saved runs, as in "quantized<adamw>"
   /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<quantized, constrain::detail::nesting_level::by_role_or_quantized>;
   static constexpr char const* name = std::is_same_v<tensors, everything> ? "quantized_everything" : "quantized";

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::optimizer {
 ///     using optimizer = ct::optimizer::states_in<ct::dtype::bf16, ct::optimizer::adamw>;
 template <dtype type, class O> struct states_in : O {
   static constexpr bool base_fits = has_state<O> && has_update<O> && !has_update_rule<O>; // false: compile-time error
-  using base = O; // its name follows `name` in prints and saved runs: "states_in_bf16<adamw>"
+  using base = O; // its name follows `name` in output and saved runs: "states_in_bf16<adamw>"
   /// The level of this wrapper in the order of nesting (`nesting_level`).
   using nests_at = constrain::detail::nesting<states_in, constrain::detail::nesting_level::states_in>;
   static constexpr char const* name = type == dtype::bf16 ? "states_in_bf16" : "states_in_fp32";

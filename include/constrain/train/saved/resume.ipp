@@ -38,7 +38,7 @@ using remaining_steps = std::span<std::int64_t const>; // this rank's saved step
 /// A saved run that all ranks have.
 struct common_run {
   std::int64_t step = -1;    // -1: no such run
-  std::int64_t skipped = -1; // this rank's newest step that is passed over because another rank lacks it; -1: none
+  std::int64_t skipped = -1; // this rank's newest step that is skipped because another rank lacks it; -1: none
   bool is_exhausted = false; // whether no rank had a saved run left
 };
 

@@ -38,8 +38,8 @@ struct file_tensor {
                                                       io::safetensors_files const* saved = nullptr);
 
 /// The tensors of a file with all optimizer states, without their bytes. The states are named "<parameter>.<state>",
-/// for example "token.weight.exp_avg". The settings follow, named "setting.<name>". While an earlier tensor of the file
-/// has the name, another "setting." is put in front. `saved`: as in `weight_tensors`.
+/// for example "token.weight.exp_avg". The settings follow, named "setting.<name>". As long as an earlier tensor of the
+/// file has the same name, another "setting." is put in front. `saved`: as in `weight_tensors`.
 [[gnu::cold]] std::vector<file_tensor> state_tensors(parameter_list const& list,
                                                      io::safetensors_files const* saved = nullptr);
 
