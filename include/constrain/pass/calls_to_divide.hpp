@@ -138,7 +138,7 @@ private:
   /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
   /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts, and the op has no `divide`,
   /// which needs an input 0 that is already divided. If so, records these parts and numbers the node. At most 64 nodes
-  /// can begin one, since `value_division::begin_mask` has 64 bits.
+  /// can begin a division, since `value_division::begin_mask` has 64 bits.
   constexpr bool find_begin(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->has_divide || begin_count_ == 64) return false;

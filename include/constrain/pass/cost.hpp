@@ -21,8 +21,8 @@ struct memory_plan {
   bytes master_weights;  // of parameters with a compute copy; the optimizer updates the trained ones, not the copies
   bytes gradients;       // of all trained parameters, or with optimizer::in_backward the maximum at any time
   bytes optimizer_state; // of all trained parameters
-  bytes activations;     // the maximum at any time of values kept for the backward pass, temporaries, inputs and
-                         // results; or, if that is more, all bytes that no other field counts
+  bytes activations;     // the maximum at any time of values kept for the backward pass, temporaries, inputs, results,
+                         // settings and hyperparameters; or, if that is more, all bytes that no other field counts
   bytes workspace;       // `device_reserve`, and the maximum at any time of scratch of kernels, temporary copies, and
                          // the rounding errors that the updates of 16-bit parameters keep as tensors
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time

@@ -68,7 +68,7 @@ private:
 
   /// Creates an accumulating buffer for the gradient of each captured value in `trained_`, except parameters and their
   /// copies. A captured value is read in a deeper loop than the loop of its definition, so every iteration of the
-  /// deeper loop contributes to its gradient.
+  /// deeper loop contributes to the value's gradient.
   constexpr void add_buffers_of_captured_values() {
     auto& p = out_.program;
     int depth = 0;
@@ -180,8 +180,8 @@ private:
     }
   }
 
-  /// Whether a call works on several instances of its output 0 or of a trained input at once, although gradient rules
-  /// know only one.
+  /// Whether one run of a call works on several instances of output 0 or of an input in `trained_`. A gradient rule
+  /// works on only one instance.
   constexpr bool works_on_a_stack(node const& n) const {
     auto const is_stack = [&](ref r) { return out_.instances(out_.program.values[r.value]) > 1; };
     bool any = is_stack(n.outputs[0]);
@@ -190,7 +190,8 @@ private:
   }
 
   /// Appends the backward nodes of a call, if its output 0 has a gradient and `trained_` contains any of its inputs.
-  /// Refuses the program if another output of the call has a gradient, or if the call works on a stack.
+  /// Refuses the program if another output of the call has a gradient, or if backward nodes are needed, but the op has
+  /// no gradient rule or the call works on a stack.
   constexpr void reverse_call(node const n) {
     // A compute copy shares the gradient of its parameter.
     if (is_compute_copy(n.outputs[0])) return;
@@ -240,9 +241,10 @@ private:
     return gradient;
   }
 
-  /// Appends, for a loop, the loop that computes the gradients of its body. If the loop carries a value, as a repeat's
-  /// does, this loop is reversed and carries the gradient of the value. Appends nothing if nothing that the loop writes
-  /// has a gradient.
+  /// Appends the backward loop of a forward loop. If the forward loop carries a value, as the loop of a repeat does,
+  /// the backward loop is reversed and carries the gradient of the value. Appends nothing if nothing that the forward
+  /// loop writes has a gradient. Refused: a forward loop that carries two values with gradients, and a body that
+  /// ignores the value that its loop carries.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;
@@ -298,8 +300,9 @@ private:
 /// multiplied by this setting (Micikevicius et al. 2018, section 3.2). Refused: an op without a gradient rule between a
 /// trained parameter and the loss, a gradient of an output other than output 0, a call on a stack of tensors, a
 /// gradient rule that adds too many terms (`backward::add`), a gradient whose shape differs from the shape of its
-/// value, a repeat that ignores its input, a trained parameter that does not reach the loss, and a program from which a
-/// policy's pass has removed the loop over micro-batches. `p` must have the results "logits" and "loss".
+/// value, a repeat that ignores its input, a loop that carries two values with gradients, a trained parameter that does
+/// not reach the loss, and a program from which a policy's pass has removed the loop over micro-batches. `p` must have
+/// the results "logits" and "loss".
 constexpr program differentiate(program const& p, bool scale_loss = false) {
   if (!p.failure.ok()) return p;
   return detail::differentiation(p, scale_loss).run(p);

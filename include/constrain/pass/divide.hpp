@@ -164,8 +164,8 @@ constexpr program dividing::run() {
 /// rows for every rank, and only readers that look up rows or compute classes. A vocabulary whose role is not head must
 /// have a reader that looks up rows. A call that looks up rows is replaced with its op's `divided_form`. A call that
 /// needs all classes is replaced too, or reads all-gathered logits if its op has no `divided_form`. If the last rank
-/// has fewer classes, all other ops but `soft_cap` read all-gathered logits, too. All other parameters and values are
-/// the same on every rank.
+/// has fewer classes, every op without a `divided_form` reads all-gathered logits, except `soft_cap`. All other
+/// parameters and values are the same on every rank.
 ///
 /// A layer other than a head is column-parallel only if no other node reads its parameters, if all ops up to the next
 /// linear layer name the features by a letter in their `layouts`, draw no random numbers, read no undivided activation

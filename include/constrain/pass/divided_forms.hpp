@@ -33,7 +33,7 @@ public:
     return !is_of_layer;
   }
 
-  /// Whether `use_divided_forms` replaces node n by the divided form of its op.
+  /// Whether `use_divided_forms` replaces node n with the divided form of its op.
   constexpr bool has_divided_form(node const& n) const {
     return n.op->has_divided_form && p_.is_divided(n.inputs[0].value);
   }
@@ -65,8 +65,8 @@ private:
 /// state of one, becomes its op's `divided_form`, if the op has one. Element-wise calls work on each rank's range.
 /// Refused: other calls that read such a tensor, or the result of an element-wise call on one. Not refused: calls that
 /// read a weight, a copy of a weight, or an element-wise function of only a weight, and write only activations and
-/// scratch: these count as calls of divided layers, so a policy's pass must not, for example, compute the norm of a
-/// weight in this way.
+/// scratch. These calls count as calls of divided layers, so a policy's pass must not, for example, compute the norm of
+/// a weight in this way.
 constexpr program use_divided_forms(program const& p) {
   detail::divided_values values(p);
   return rewrite(p, [&](builder& out, node const& n, int) {

@@ -161,8 +161,8 @@ private:
   }
 
   /// Sets size and strides. The buffer has one instance per iteration of every axis of the value that neither `scope`
-  /// nor a loop around `scope` traverses. For the axis that carries it, with n iterations, a loop-carried value has n +
-  /// 1 instances, or two that are used alternately (a ring).
+  /// nor a loop around `scope` traverses. A loop-carried value has n + 1 instances for the n iterations of its
+  /// `loop_carried_axis`, or two that are used alternately (a ring).
   constexpr void set_size_and_strides(int v, int scope) {
     auto const& info = p_.values[v];
     auto& b = out_.buffers[v];
@@ -322,9 +322,9 @@ private:
 /// Memory planning: gives every value that needs a buffer its bytes in the arena. Let C be the innermost loop that
 /// contains all references to a value and is outside of every loop that accumulates into the value or carries it. For
 /// inputs and results, C is the whole program. The buffer has one instance per iteration of every axis of the value
-/// (`value_info::axes`) that neither C nor a loop around C traverses. For the axis that carries it, with n iterations,
-/// a loop-carried value has n + 1 instances, or two if they can be used alternately. The value lives from the first to
-/// the last child of C that refers to it. A value that the host writes lives from the start of the run, and a value
+/// (`value_info::axes`) that neither C nor a loop around C traverses. A loop-carried value has n + 1 instances for the
+/// n iterations of its `loop_carried_axis`, or two if they can be used alternately. A value lives from the first to the
+/// last child of C that refers to the value. A value that the host writes lives from the start of the run, and a value
 /// that the host may read lives to the end of the run. These rules decide which values are kept for the backward pass,
 /// for a segment of a recomputed loop, or for one iteration only. Offsets are first-fit, in the order that needs less
 /// memory: the largest buffer first, or the longest-lived. Values that do not persist come after the persistent values,

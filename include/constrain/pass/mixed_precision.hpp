@@ -27,7 +27,7 @@ constexpr bool is_linear_bias(program const& p, int v) {
 
 namespace detail {
 
-/// Whether the node `n` of `p` calls an op that promotes types with inputs of different types.
+/// Whether the node `n` of `p` is a call whose inputs have different types and whose op promotes types.
 constexpr bool mixes_types(program const& p, node const& n) {
   if (n.kind != node_kind::call || !n.op->promotes_types) return false;
   for (auto const& input : n.inputs)
@@ -75,10 +75,11 @@ constexpr void cast_gemm_operands(builder& out, node& n, dtype compute) {
 /// once per run of the program, before the micro-batches, and lets all readers of the parameter read the copy. The
 /// parameters keep their type: they are the master weights. `casts_biases`: whether the same happens to the biases of
 /// linear layers (`is_linear_bias`). Without `precision.masters`, there is no copy: these parameters are stored in the
-/// compute type. Floating-point inputs get the compute type, too, and so do all operands of a GEMM if any has it. The
-/// types of all activations follow from the ops' shape rules. Floating-point labels keep their type, so that ops that
-/// promote types compute a loss in fp32. In fp32, no parameter gets a copy: only the inputs of ops that promote types
-/// can need a cast. Refused: a repeat whose body, after the casts, returns a type other than the type of its argument.
+/// compute type. Floating-point inputs get the compute type, too, and so do all operands of a GEMM if one of them has
+/// it. The types of all activations follow from the ops' shape rules. Floating-point labels keep their type, so that
+/// ops that promote types compute a loss in fp32. In fp32, no parameter gets a copy: only the inputs of ops that
+/// promote types can need a cast. Refused: a repeat whose body, after the casts, returns a type other than the type of
+/// its argument.
 constexpr program mixed_precision(program const& p, slot_of::precision const& precision, bool casts_biases = false) {
   auto const compute = precision.compute;
   if (!needs_casts(p, precision)) return p;

@@ -85,7 +85,9 @@ private:
 /// - Every loop has an end, every end has a loop, and loops nest at most `axis_list::capacity` deep.
 /// - A value is written before it is read, and no other value is written over it in between.
 /// - Every output has the type and shape that its op infers.
-/// - If there may be gaps between the instances of a value, all calls work on the same number of its instances.
+/// - If there may be gaps between the instances of a value, all calls work on the same number of its instances. No call
+///   is in a loop over an inner axis of a value, but outside of loops over an outer axis with several iterations. Calls
+///   to op::stack are exempt from both.
 /// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A
 ///   value that is not yet reduced over the ranks is read only by a collective that reduces it.
 /// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if

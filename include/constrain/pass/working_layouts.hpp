@@ -110,7 +110,9 @@ private:
 
   program const& p_;
   partial_sums const& sums_;
-  bool is_local_[program::maximum_values]{}; // inputs and activations that follow from them: they differ between ranks
+  // Whether the value differs between ranks: an input, a random activation, or an activation that depends on one of
+  // these.
+  bool is_local_[program::maximum_values]{};
 };
 
 } // namespace constrain::detail

@@ -31,8 +31,8 @@ public:
   /// rule's nodes are appended to `out`.
   constexpr backward(builder& out, node const& forward) : out_(out), forward_(forward) {}
 
-  /// Input i of the node, the number of inputs, and output j, with i and j of at least 0. The value is empty if the
-  /// node has no such input or output.
+  /// Input i of the node, the number of inputs, and output j. `i` and `j` must be at least 0. If the node has no such
+  /// input or output, the value is empty.
   constexpr value input(int i) const { return {out_, i < forward_.inputs.size() ? forward_.inputs[i] : ref()}; }
   constexpr int inputs() const { return forward_.inputs.size(); }
   constexpr value output(int j = 0) const { return {out_, j < forward_.outputs.size() ? forward_.outputs[j] : ref()}; }
@@ -43,7 +43,7 @@ public:
   /// The gradient of output 0, with its shape and, unless the op has `any_gradient_type`, with its type. Other outputs
   /// (saved statistics, scratch) have no gradient.
   constexpr value gradient() const { return {out_, gradient_}; }
-  /// Whether input i is a trained parameter or depends on one, so that its gradient is needed.
+  /// Whether the gradient of input i is needed: input i is a trained parameter or depends on one.
   constexpr bool needs(int i) const { return needs_[i]; }
 
   /// Adds `g` to the gradient of input i. Does nothing if that gradient is not needed. Refused: more than

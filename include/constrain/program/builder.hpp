@@ -28,9 +28,9 @@ struct builder {
   dtype real = dtype::f32;    // type of new parameters, and of inputs and labels that are not ids
   name_ref scope{};           // scope of the layer being built, such as "block.mlp"; parameter names begin with it
   int called_from = 0;        // source line of the outermost layer or repeat being built; 0: none
-  /// Whether `add_checked` checks only one instance of an activation. True while a model is written. The pass
-  /// `select_attention` then checks all instances, since flash attention does not store the probabilities, which may be
-  /// too large over all iterations.
+  /// Whether `add_checked` checks the elements of only one instance of an activation. True while a model is written:
+  /// all instances of attention's probabilities together may be too large, but flash attention does not store the
+  /// probabilities. The pass `select_attention` checks all instances.
   bool checks_one_instance = false;
 
   /// Adds `axis` to `enclosing`: the next nodes are in a loop over it. Loops nested deeper than `axis_list::capacity`

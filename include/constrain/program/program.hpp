@@ -16,7 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// The intermediate representation of a model. The model's layers write it, passes transform it, and it is lowered to a
 /// plan. A program consists of nodes in execution order, with `loop ... end` around repeated nodes. A value that is
 /// defined inside loops has one instance per iteration; the instances together are its stack. In one run, each instance
-/// is written once, except in values with `accumulates` and in values that persist (parameters, optimizer state).
+/// is written once, except in values with `accumulates` and in values that persist (`is_persistent`), such as
+/// parameters, optimizer states and settings.
 struct program {
   static constexpr int maximum_nodes = 640;     // maximum number of nodes
   static constexpr int maximum_values = 640;    // maximum number of values
@@ -113,15 +114,15 @@ struct program {
     if (info.parts >= 0 && part_lists[info.parts].dimension == dimension) return part_lists[info.parts];
     return {s.extent[dimension]};
   }
-  /// The shape, over all ranks of a tensor group, of a tensor of which this rank has a range of shape `s`. `parameter`:
-  /// the parameter with whose range this range matches. If the parameter is not divided, the shape is `s`.
+  /// The full shape of a tensor that is divided over the ranks of a tensor group like `parameter`. `s`: the shape of
+  /// one rank's range. If the parameter is not divided, the full shape is `s`.
   constexpr shape shape_of_group(value_info const& parameter, shape s) const {
     if (parameter.divided >= 0)
       s.extent[parameter.divided] = s.extent[parameter.divided] * tensor_ranks - parameter.unused;
     return s;
   }
-  /// Whether a value is a divided parameter, or the copy, gradient or state of one. Each rank of a tensor group has
-  /// only a range of such a value.
+  /// Whether a value is a divided parameter, or belongs to one (`value_info::belongs_to`), as its gradient does. Each
+  /// rank of a tensor group has only a range of such a value.
   constexpr bool is_divided(int value) const {
     auto const& info = values[value];
     return info.divided >= 0 || (info.belongs_to >= 0 && values[info.belongs_to].divided >= 0);

@@ -38,7 +38,7 @@ private:
 };
 
 /// An operand of an overloaded operator, with the line of the expression, for error messages. The constructor's default
-/// argument is that line, since it is evaluated where the operator is used.
+/// argument is evaluated where the operator is used, so it is that line.
 struct value_at_line {
   constrain::value value; // the operand
   int line;               // source line of the expression
