@@ -231,8 +231,8 @@ constexpr void limit_mask(value q, value mask, attention_options const& o) {
   if (q.shape().rank == 3) mask.owner().program.limit(mask.where(), q.shape().extent[1] + (o.documents ? 0 : 1));
 }
 
-/// Splits qkv into queries, keys and values. Refuses the program if qkv holds token ids, or if its shape does not fit
-/// the options; all three results are then qkv.
+/// Splits qkv into queries, keys and values. Refuses the program if `shapes_in_qkv` refuses qkv; all three results are
+/// then qkv.
 constexpr attention_inputs split_qkv(value qkv, attention_options const& options, int line) {
   auto& owner = qkv.owner();
   operand_types in;

@@ -20,8 +20,8 @@ struct shard_map {
     auto const chunks = (elements + chunk - 1) / chunk;
     return std::min(elements, (chunks + shards - 1) / shards * chunk);
   }
-  /// The index of the first element of shard `shard`, `elements` for an empty shard and after the last shard; and the
-  /// shard's number of elements without padding.
+  /// `begin`: the index of the first element of shard `shard`; `elements` if the shard is empty or `shard` is `shards`.
+  /// `length`: the shard's number of elements, without padding.
   constexpr std::int64_t begin(std::int64_t shard) const { return std::min(elements, shard * stored()); }
   constexpr std::int64_t length(std::int64_t shard) const { return begin(shard + 1) - begin(shard); }
 };

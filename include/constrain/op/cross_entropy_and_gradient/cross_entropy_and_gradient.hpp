@@ -6,8 +6,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// op::regularized_cross_entropy and its gradient fused, row by row: logits [..., classes], labels [...],
 /// `inverse_label_count` and dloss -> dlogits, the loss, and scratch for the loss of each row. dlogits usually
-/// overwrites the logits. The first write of the loss in a run of the program overwrites it; later writes add to it.
-/// With the default options, this is op::cross_entropy and its gradient. The pass `fuse` inserts this op.
+/// overwrites the logits. The first write in a run of the program overwrites the loss; later writes add to it. With the
+/// default options, this is op::cross_entropy and its gradient. The pass `fuse` inserts this op.
 struct cross_entropy_and_gradient {
   using options = cross_entropy_options;
   static constexpr char const* name = "cross_entropy_and_gradient";

@@ -24,8 +24,8 @@ template <class functor> constexpr bool derivative_uses_output() {
 /// elementwise_gradient fused with linear_bias_gradient. Inputs: as for elementwise_gradient. Outputs 0 and 1: dx, and
 /// db (+)= the sum of the rows of dx, [..., out] -> [out]; if row_sum_options::parts is not 0, db = the sums over each
 /// part of the rows, [parts, out]. The rows are added in chunks that depend only on the shape. (+)=: the first write in
-/// a run of the program overwrites db; later writes add to it. Output 2 is scratch for the sums of the chunks, which
-/// only the CPU kernel uses. The pass `fuse` inserts this op.
+/// a run of the program overwrites db; later writes add to it. Output 2 is scratch for the sums of the chunks; only the
+/// CPU kernel uses it. The pass `fuse` inserts this op.
 template <class functor> struct elementwise_gradient_bias {
   using options = row_sum_options;
   static constexpr char const* name = "elementwise_gradient_bias";

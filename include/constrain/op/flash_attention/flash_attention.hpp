@@ -40,8 +40,8 @@ struct flash_attention_gradient {
 /// The same function as op::attention, but with memory linear in the number of tokens: each thread of the CPU kernel,
 /// and each block of the CUDA kernel, holds only one tile of the scores at a time (Dao 2023, algorithm 1). Output 1
 /// holds the logsumexp of the scaled scores of each query, [sequences, heads, tokens], for the backward pass. The
-/// result and the logsumexp of a query without keys are 0. Keys and values at or beyond the length are not read. For a
-/// tile of queries, only tiles of keys to which at least one of these queries attends are read.
+/// result and the logsumexp of a query that attends to no key are 0. Keys and values at or beyond the length are not
+/// read. For a tile of queries, only tiles of keys to which at least one of these queries attends are read.
 struct flash_attention {
   using options = attention_options;
   using written_as = attention;

@@ -23,7 +23,7 @@ public:
       : mask_(mask), head_width_(head_width), q_(q), k_(k), v_(v) {}
 
   /// Computes y and the logsumexp of the block of queries that begins at `first`. `y` [tokens, head width] and
-  /// `logsumexp` [tokens] belong to this head. For a query without keys, both are 0.
+  /// `logsumexp` [tokens] belong to this head. For a query that attends to no key, both are 0.
   void run(std::int64_t first, head_matrix<stored> y, accumulate* logsumexp) {
     auto const rows = std::min(queries, mask_.masks.tokens - first);
     auto const attended = mask_.keys(first, first + rows - 1);

@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The largest magnitude among x[0], ..., x[count - 1], or the largest float if an element is inf or NaN; 0 if `count`
-/// is 0. Compares the magnitudes as integers: the compiler may reorder, and so vectorize, an integer maximum.
+/// The largest magnitude among x[0], ..., x[count - 1], or the largest finite float if an element is inf or NaN; 0 if
+/// `count` is 0. Compares the magnitudes as integers: the compiler may reorder, and so vectorize, an integer maximum.
 inline float largest_magnitude(float const* x, int count) {
   std::int32_t max_bits = 0;
   CONSTRAIN_OMP(simd reduction(max : max_bits))

@@ -26,7 +26,7 @@ public:
   /// The value of each code, [codes].
   CT_HOST_DEVICE float const* values() const { return values_; }
 
-  /// Finds the code of the value nearest to x. A loop that uses a local copy of this object can keep the copy in
+  /// The search for the code of the nearest value. A loop that uses a local copy of this object can keep the copy in
   /// registers.
   class search {
   public:

@@ -29,7 +29,7 @@ public:
     return (1 - smoothing) * nll + smoothing * uniform_loss + z_term;
   }
   /// dlogits = the gradient of the loss with respect to the row x, whose logsumexp is `log_sum`, times the scale; 0 for
-  /// an ignored label, whatever the logits. x and dlogits may share memory.
+  /// an ignored label, whatever the logits are. x and dlogits may share memory.
   void gradient(stored const* x, std::int32_t label, accumulate log_sum, stored* dlogits) const {
     if (is_plain() || label == ignored_label)
       return cross_entropy_gradient_of(x, classes_, label, log_sum, scale_, dlogits);

@@ -74,8 +74,8 @@ struct regularized_cross_entropy {
 
 /// `cross_entropy` with label smoothing (Szegedy et al. 2016, section 7) as in torch.nn.functional.cross_entropy, and
 /// z-loss (Chowdhery et al. 2022, "PaLM", section 5), which keeps the logsumexp of the logits near 0. If both options
-/// are 0, the same as `cross_entropy` without options. Refused: everything that `cross_entropy` refuses, and an option
-/// out of range.
+/// are 0, this is `cross_entropy` without options. Refused: everything that `cross_entropy` refuses, and an option out
+/// of range.
 constexpr value cross_entropy(value logits, value labels, cross_entropy_options options, int line = __builtin_LINE()) {
   if (options.label_smoothing == 0 && options.z_loss == 0) return cross_entropy(logits, labels, line);
   labels.owner().program.limit(labels.where(), logits.features(), true);

@@ -10,7 +10,7 @@ namespace op {
 
 /// The gradient of op::squared_error from dloss, prediction, target and `inverse_label_count`: dprediction = 2
 /// (prediction - target) * dloss * `inverse_label_count`, element by element. dloss and `inverse_label_count` are
-/// scalars in fp64. With prediction and target exchanged, this is the gradient of target.
+/// scalars in fp64. With prediction and target exchanged, this is the gradient with respect to target.
 struct squared_error_gradient {
   static constexpr char const* name = "squared_error_gradient";
   static constexpr unsigned in_place = 0b10;

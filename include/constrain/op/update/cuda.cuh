@@ -49,8 +49,8 @@ __device__ void update_pack(entry_type const& entry, std::int64_t i, int count, 
 
 } // namespace detail
 
-/// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter.
-/// `norm_and_scale`, `hyper`: those of all merged calls.
+/// Updates several parameters in one launch. A block updates up to `update_chunk` elements of one parameter. All merged
+/// calls have the same `norm_and_scale` and `hyper`.
 template <class optimizer, class stored, class state, int... field>
 static __global__ void __launch_bounds__(cuda_threads)
     update_kernel(multi_tensor<detail::update_entry<stored, state, sizeof...(field)>> tensors,

@@ -50,8 +50,8 @@ template <class optimizer> constexpr dtype state_type(dtype weights) {
   else return weights;
 }
 
-// Functions of users are called in the kernels below. Without CT_HOST_DEVICE, nvcc would only warn, and a kernel would
-// contain no call.
+// `update_element` calls user functions. By default, nvcc only warns about a call to a function without CT_HOST_DEVICE
+// and compiles a kernel without the call. These pragmas make the warnings errors.
 #if defined(__CUDACC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_error 20011, 20013, 20014, 20015
@@ -109,8 +109,8 @@ template <class optimizer> struct update {
 
 /// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, if the optimizer has no
 /// rule, one element-wise update. A rule is called once for each part of the parameter. The rule of an optimizer with a
-/// base optimizer is called only once, for the full parameter, since the base may be element-wise. This rule calls
-/// `update_by` for each parameter that the base updates. `optimizer`: the optimizer whose rule makes the call, its
+/// base optimizer is called only once, for the full parameter, since the base may be element-wise. Such a rule calls
+/// `update_by` for each parameter that its base updates. `optimizer`: the optimizer whose rule makes the call, its
 /// base, the base of this base, and so on, or an optimizer with the same `hyper`, result type of `prepare` and `base`
 /// as one of them. Refused: any other optimizer, since it would read other bytes as its hyperparameters; an optimizer
 /// without a rule, if `rule` refers to a part of a parameter.
