@@ -16,8 +16,8 @@
 /// `call`: the first argument of the op's kernel. If `count` is not positive, nothing happens. `y` may be one of the
 /// arrays `x`. On a CUDA device, the first two only enqueue a kernel, and throw `error` if the launch fails. `f` is an
 /// object of a named type with a CT_HOST_DEVICE call operator: without --extended-lambda, nvcc does not accept a lambda
-/// as a kernel's argument. The `f` of `map_elements` may have a member function `begin`, which reads what `f` needs
-/// from the device's memory. It is called before the first element, on a copy of `f`: once per call on the CPU, once
+/// as a kernel's argument. The `f` of `map_elements` may have a member function `begin`, which can read values from the
+/// device's memory into `f`. It is called before the first element, on a copy of `f`: once per call on the CPU, once
 /// per thread on a CUDA device. If it returns false, y keeps its values.
 namespace constrain::inline CONSTRAIN_VARIANT {
 

@@ -29,7 +29,7 @@ struct step_parameters {
 };
 
 /// An operand of a kernel: one instance of a value, or several instances together (a stack over the iterations of the
-/// loops that are not around the call). The elements are contiguous, unless the op declares that the operand may be
+/// loops that do not enclose the call). The elements are contiguous, unless the op declares that the operand may be
 /// strided (program/op_info.hpp).
 template <class T> struct tensor {
   T* data = nullptr;                          // the first element; row-major

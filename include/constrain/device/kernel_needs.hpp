@@ -43,8 +43,8 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. The
 /// kernel then collects the operands of each call at index `call::merged_before`, and launches unless
 /// `call::more_tensors_follow`. Merged calls run in any order, or at the same time, so the plan merges only independent
-/// calls: no call reads or writes data that another call writes, except as `merges_sums` says. Where the launch has one
-/// operand for all merged calls, the kernel says so with `shared_inputs` or `merges_sums`.
+/// calls: no call reads or writes data that another call writes, except as `merges_sums` says. If the launch has one
+/// operand for all merged calls, the kernel declares this with `shared_inputs` or `merges_sums`.
 struct kernel_needs {
   std::int64_t scratch = 0;   // bytes of `call::scratch`, separate for merged calls; at most 2^52 in total
   int launches = 1;           // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one

@@ -13,14 +13,14 @@
 /// Forces inlining: a loop that contains a call is not vectorized.
 #define CT_VECTORIZED [[gnu::always_inline]] inline
 
-/// Element-wise mathematical functions for every device. On the host, the float versions, except `exp2`, have no
-/// branches and no calls, so loops that use them vectorize even without -ffast-math; double uses the standard library.
-/// On CUDA, both types use the CUDA math library, except the float functions whose comments say otherwise. The stated
-/// errors, except those for CUDA devices, are the largest errors measured for the host's float versions, with and
-/// without fused multiply-add. exp and sqrt were measured over all floats, and the other functions over all floats of
-/// magnitude 2^-8 to 2^7 and a sample of the remaining floats. With -ffast-math, errors can be larger, and results for
-/// infinity and NaN are unspecified, except those of `finite`. The polynomials are minimax fits (Remez) made for this
-/// file.
+/// Element-wise mathematical functions for every device. On the host, the float versions, except `exp2` and `larger`,
+/// have no branches and no calls, so loops that use them vectorize even without -ffast-math; double uses the standard
+/// library. On CUDA, both types use the CUDA math library, except the float functions whose comments say otherwise. The
+/// stated errors, except those for CUDA devices, are the largest errors measured for the host's float versions, with
+/// and without fused multiply-add. exp and sqrt were measured over all floats, and the other functions over all floats
+/// of magnitude 2^-8 to 2^7 and a sample of the remaining floats. With -ffast-math, errors can be larger, and results
+/// for infinity and NaN are unspecified, except those of `finite`. The polynomials are minimax fits (Remez) made for
+/// this file.
 namespace constrain::inline CONSTRAIN_VARIANT::math {
 
 namespace libm = constrain::detail::libm;

@@ -215,7 +215,7 @@ constexpr bool has_micro_kernel(int rows, int maximum) {
          rows == (5 * maximum + 6) / 8 || rows == (3 * maximum + 3) / 4;
 }
 
-/// Calls the smallest micro-kernel that has at least `rows` rows and, if `b` is a `gemm_unpacked_panel`, packs it;
+/// Calls the smallest micro-kernel that has at least `rows` rows and, if `b` is a `gemm_unpacked_panel`, packs `b`;
 /// other arguments as in `gemm_micro`.
 template <class packed, class panel_of_a, class panel_of_b, class real = sum_of<packed>,
           class blocking = gemm_blocking<packed>>

@@ -10,7 +10,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 /// A panel of the operand that the micro-kernel reads by rows (B, or A in `gemm_few_rows`): rows of packed elements,
-/// `stride` elements apart. They are in a packing buffer, or in the operand itself if it has this type.
+/// `stride` elements apart. The rows are in a packing buffer or, if the operand has the element type `packed`, in the
+/// operand itself.
 template <class packed> struct gemm_packed_panel {
   packed const* row; // the next row
   std::int64_t stride;

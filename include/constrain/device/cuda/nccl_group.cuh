@@ -76,7 +76,7 @@ public:
   nccl_group& operator=(nccl_group const&) = delete;
   /// Ends the group: calls `disconnect`, and `abort` if `disconnect` returns false. All graphs with calls of this group
   /// must have been destroyed: NCCL waits for them. NCCL may also wait until the other ranks on the node end the group:
-  /// the process ends if this takes longer than `deadline` seconds.
+  /// the process ends if this takes longer than `deadline` + 10 seconds.
   ~nccl_group() {
     if (!disconnect()) abort();
     watchdog::wait const guard("disconnecting the devices", deadline_ + call_timeout);

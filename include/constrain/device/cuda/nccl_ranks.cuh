@@ -25,9 +25,9 @@ public:
     if (zero.size() > 1 && zero.size() < data.size()) zero_ = std::make_unique<nccl_group>(zero, deadline);
     cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "make an event");
   }
-  /// Ends the groups, first `zero`, then `data`. Waits for the other ranks of each, at most `deadline` seconds. If a
-  /// group has failed, if a rank does not end it in time, or during stack unwinding, waits no longer and aborts the
-  /// groups that have not ended. All graphs with calls of the groups must have been destroyed.
+  /// Ends the groups, first `zero`, then `data`, as the destructor of `nccl_group` does. If a group has failed, if NCCL
+  /// does not complete this rank's work in a group within `deadline` seconds, or during stack unwinding, aborts the
+  /// groups that are not yet disconnected. All graphs with calls of the groups must have been destroyed.
   ~nccl_ranks() override {
     auto const fails = [](auto const& group) { return group && group->has_failed(); };
     auto const disconnects = [](auto const& group) { return !group || group->disconnect(); };
