@@ -68,6 +68,36 @@ TEST_CASE("texts of one length are cut off or padded") {
   CHECK(labels_of(corpus) == "_ong_b\n_");
 }
 
+TEST_CASE("a split cuts no text of one length") {
+  std::string lines, expected;
+  for (char c = 'a'; c <= 'k'; ++c) {
+    lines += std::string("{\"text\": \"") + c + c + c + "\"}\n";
+    expected += std::string(3, c) + "\n";
+  }
+  auto const corpus = read(lines, {.length = 4});
+  CHECK(text_of(corpus) == expected);
+  CHECK(corpus.text_length() == 4);
+  CHECK(read(lines).text_length() == 1);
+  auto const [train, validation] = corpus.split(0.25); // of 11 texts, 2
+  CHECK(text_of(train) == expected.substr(0, 36));
+  CHECK(text_of(validation) == expected.substr(36));
+  CHECK(validation.text_length() == 4);
+  CHECK(text_of(train.split(0.5).validation) == expected.substr(20, 16));
+  CHECK(text_of(corpus.split(0.5, 7, 3).validation) == text_of(corpus.split(0.5, 7, 4).validation));
+  CHECK(text_of(corpus.split(0.5, 7, 5).validation) == text_of(corpus.split(0.5, 7, 8).validation));
+  CHECK(corpus.split(0.5, 7, std::numeric_limits<std::int64_t>::max()).train.size() == 44);
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    auto const blocks = corpus.split(0.5, seed, 3);
+    for (auto const* part : {&blocks.train, &blocks.validation})
+      for (std::size_t i = 0; i < text_of(*part).size(); i += 4)
+        CHECK(expected.find(text_of(*part).substr(i, 4)) % 4 == 0); // the text is whole
+  }
+  CHECK(ct::test::sentence([] { data::corpus::from_bytes("abcde", {}, 2); }) ==
+        "a corpus of 5 bytes ends within a text of 2 tokens; give only complete texts");
+  CHECK(ct::test::sentence([] { data::corpus::from_bytes("abcde", {}, 0); }) ==
+        "corpus::from_bytes: text_length is 0; give an integer of at least 1");
+}
+
 TEST_CASE("a value of null is a missing one, as tools write columns that a row lacks") {
   auto const corpus = read("{\"text\": null, \"input\": \"2+2=\", \"output\": \"4\", \"messages\": null}\n"
                            "{\"text\": null, \"input\": null, \"output\": null, \"messages\": "

@@ -122,6 +122,27 @@ TEST_CASE("a corpus part is never one token short of .validation_tokens") {
   }
 }
 
+TEST_CASE("a comparison cuts no text of one length") {
+  auto const of_texts = [](std::size_t texts, std::int64_t length) {
+    std::string bytes;
+    for (std::size_t i = 0; i < texts; ++i) bytes += std::string(static_cast<std::size_t>(length), char('a' + i % 3));
+    return ct::data::corpus::from_bytes(bytes, {}, length);
+  };
+  for (int const validation_tokens : {8, 15, 16, 1000}) {
+    auto const corpus = of_texts(37, 8);
+    auto const parts =
+        ct::detail::parts_to_compare(corpus, {.validation_fraction = 0.5, .validation_tokens = validation_tokens}, 8);
+    CHECK(parts.train.size() % 8 == 0);
+    CHECK(parts.validation.size() == (validation_tokens == 1000 ? 18 : 1 + validation_tokens / 8) * 8);
+  }
+  CHECK(ct::compare<task, ct::policies<>>(of_texts(37, 16), {.tokens = 16, .validation_fraction = 0.1}).size() == 1);
+  CHECK(ct::compare<task, ct::policies<>>(of_texts(99, 4), {.tokens = 16, .validation_fraction = 0.1}).size() == 1);
+  CHECK(sentence([&] { ct::compare<task, ct::policies<>>(of_texts(37, 12), {.validation_fraction = 0.1}); }) ==
+        "compare: each text of the corpus has 12 tokens, but a sequence has 8, so some sequences would begin within a "
+        "text; change the texts' length (.length of data::json_lines) or .tokens of the micro-batch, so that one is a "
+        "multiple of the other");
+}
+
 TEST_CASE("held-out data without a label is refused before the first row") {
   std::vector<bool> prompt(200, false);
   std::fill(prompt.begin() + 150, prompt.end(), true);

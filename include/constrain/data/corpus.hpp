@@ -24,9 +24,10 @@ enum class token_width : std::uint8_t { byte = 1, uint16 = 2, uint32 = 4 };
 class corpus {
 public:
   /// One token per byte, vocabulary size 256. If `prompt[i]` is true, token i is part of a prompt and has no loss; if
-  /// `prompt` is empty, all tokens are labels. Throws `error` if `bytes` is empty, or if `prompt` is neither empty nor
-  /// as long as `bytes`.
-  static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {});
+  /// `prompt` is empty, all tokens are labels. `text_length`: see the function of this name. Throws `error` if `bytes`
+  /// is empty, if `prompt` is neither empty nor as long as `bytes`, or if the size of `bytes` is not a multiple of
+  /// `text_length`, which must be at least 1.
+  static corpus from_bytes(std::string bytes, std::vector<bool> prompt = {}, std::int64_t text_length = 1);
 
   /// Tokens in memory (`view`): bytes, or little-endian integers of 16 or 32 bits. `storage` keeps the memory alive;
   /// null: the caller does. No token is part of a prompt. The memory must not change while the corpus, a copy or a part
@@ -44,6 +45,9 @@ public:
 
   /// The number of tokens.
   std::int64_t size() const { return length_; }
+  /// The length of the texts if all have the same length, as with `.length` of `json_lines`; else 1. `size()` is a
+  /// multiple of it. `split` cuts no text, so a part has the same length of texts as the corpus that was split.
+  std::int64_t text_length() const { return text_length_; }
   /// The vocabulary size: 256 for byte tokens, else the largest token + 1. A part has the same vocabulary size as the
   /// corpus that was split.
   std::int32_t vocabulary() const { return vocabulary_; }
@@ -72,14 +76,15 @@ public:
   std::uint64_t fingerprint() const { return fingerprint_; }
 
   struct parts;
-  /// Splits off the end: `validation` has the last floor(validation_fraction x size) tokens. Either part may be empty.
-  /// Reads all tokens. Throws `error` unless 0 <= `validation_fraction` <= 1. Also throws `error` if the corpus's file
-  /// cannot be read, or if the corpus detects that its file has changed since the corpus was made.
+  /// Splits off the end: `validation` has the last floor(validation_fraction x number of texts) texts of
+  /// `text_length()` tokens. Either part may be empty. Reads all tokens. Throws `error` unless 0 <=
+  /// `validation_fraction` <= 1. Also throws `error` if the corpus's file cannot be read, or if the corpus detects that
+  /// its file has changed since the corpus was made.
   parts split(double validation_fraction) const;
-  /// Splits at random. The corpus is cut into blocks of `block` tokens (the last may be shorter); `validation` has
-  /// floor(validation_fraction x number of blocks) randomly drawn blocks. Both parts keep the order of the corpus;
-  /// either may be empty. The same seed gives the same parts on every machine. If all texts have the same length, make
-  /// `block` a multiple of that length, so that no text is cut. Reads all tokens. Throws `error` unless 0 <=
+  /// Splits at random. The corpus is cut into blocks of `block` tokens, rounded up to a multiple of `text_length()` (the
+  /// last block may be shorter); `validation` has floor(validation_fraction x number of blocks) randomly drawn blocks.
+  /// Both parts keep the order of the corpus; either may be empty. The same seed gives the same parts on every machine.
+  /// Reads all tokens. Throws `error` unless 0 <=
   /// `validation_fraction` <= 1 and `block` >= 1. Also throws `error` if the corpus's file cannot be read, or if the
   /// corpus detects that its file has changed since the corpus was made.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
@@ -94,7 +99,7 @@ private:
   token_source source_;
   token_width width_;
   std::int32_t vocabulary_;
-  std::int64_t length_;
+  std::int64_t length_, text_length_ = 1;
   std::shared_ptr<std::vector<run> const> runs_ = std::make_shared<std::vector<run> const>(1, run{0, 0});
   std::shared_ptr<std::vector<bool> const> prompt_{}; ///< Mask over the storage; null: no prompt tokens.
   std::uint64_t fingerprint_ = 0;
@@ -160,7 +165,7 @@ private:
     std::int64_t length_ = 0;
   };
 
-  /// The size of the validation part of `total` tokens or blocks: floor(`fraction` x `total`). Throws `error` unless
+  /// The size of the validation part of `total` texts or blocks: floor(`fraction` x `total`). Throws `error` unless
   /// 0 <= `fraction` <= 1.
   static std::int64_t validation_size(double fraction, std::int64_t total);
 };

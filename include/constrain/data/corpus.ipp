@@ -11,14 +11,20 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> prompt) {
+[[gnu::cold]] CONSTRAIN_INLINE corpus corpus::from_bytes(std::string bytes, std::vector<bool> prompt,
+                                                         std::int64_t text_length) {
   if (bytes.empty()) throw error({"the corpus has no tokens; give it at least one byte"});
   if (!prompt.empty() && prompt.size() != bytes.size())
     throw error({"a corpus of ", counted(bytes.size(), "byte"), " has ", counted(prompt.size(), "prompt mark"),
                  "; give one mark per byte, or none"});
+  check_count("corpus::from_bytes", "text_length", text_length, 1);
+  if (auto const size = static_cast<std::int64_t>(bytes.size()); size % text_length != 0)
+    throw error({"a corpus of ", counted(size, "byte"), " ends within a text of ", counted(text_length, "token"),
+                 "; give only complete texts"});
   auto storage = std::make_shared<std::string const>(std::move(bytes));
   auto const view = io::text_bytes(*storage);
   corpus result(token_source(std::move(storage), view), token_width::byte, 256);
+  result.text_length_ = text_length;
   bool has_prompt = false;
   for (bool const mark : prompt) has_prompt = has_prompt || mark;
   if (has_prompt) result.prompt_ = std::make_shared<std::vector<bool> const>(std::move(prompt));
@@ -179,7 +185,8 @@ CONSTRAIN_INLINE void corpus::set_fingerprint() {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction) const {
-  auto const train_size = size() - validation_size(validation_fraction, size());
+  auto const texts = size() / text_length_;
+  auto const train_size = (texts - validation_size(validation_fraction, texts)) * text_length_;
   selection train(*this), validation(*this);
   train.add(0, train_size);
   validation.add(train_size, size() - train_size);
@@ -189,15 +196,18 @@ CONSTRAIN_INLINE void corpus::set_fingerprint() {
 [[gnu::cold]] CONSTRAIN_INLINE corpus::parts corpus::split(double validation_fraction, std::uint64_t seed,
                                                            std::int64_t block) const {
   if (block < 1) throw error({"split: a block of ", block, " tokens is too short; give at least 1"});
-  auto const blocks = size() / block + (size() % block != 0);
+  auto const texts = size() / text_length_, block_texts = block / text_length_ + (block % text_length_ != 0);
+  auto const blocks = texts / block_texts + (texts % block_texts != 0);
   std::vector<bool> drawn(static_cast<std::size_t>(blocks));
   if (auto const count = validation_size(validation_fraction, blocks); count > 0) {
     permutation const order(seed, 0, blocks);
     for (std::int64_t i = 0; i < count; ++i) drawn[static_cast<std::size_t>(order(i))] = true;
   }
   selection train(*this), validation(*this);
-  for (std::int64_t i = 0; i < blocks; ++i)
-    (drawn[static_cast<std::size_t>(i)] ? validation : train).add(i * block, std::min(block, size() - i * block));
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    auto const first = i * block_texts, count = std::min(block_texts, texts - first);
+    (drawn[static_cast<std::size_t>(i)] ? validation : train).add(first * text_length_, count * text_length_);
+  }
   return {std::move(train).part(), std::move(validation).part()};
 }
 

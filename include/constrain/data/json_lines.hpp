@@ -87,11 +87,12 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 /// developer, user, assistant or tool); if an object has several of these, the first in this order is used; null is the
 /// same as a missing value. Each byte is a token. Prompts have no loss. In a chat, only the content of each assistant
 /// message and the `chat_format::end` after it have loss. With `.length`, padding (byte 0) and the first token of each
-/// text have no loss either. If `.length` is the task's sequence length, the last text of the corpus gives no sample,
-/// because its last label would be the first token of a text after it (see `samples`). Blank lines are skipped. Throws
-/// `error`, with path and line number, for a malformed line. Also throws `error` if there is no text, if every text,
-/// with its `.end`, is empty and `.length` is 0, if the file cannot be read, if `.length` is negative, or if the texts,
-/// cut or padded to `.length`, exceed this machine's physical memory.
+/// text have no loss either, and `.length` is the corpus's `text_length`, so `split` cuts no text. If `.length` is the
+/// task's sequence length, the last text of the corpus gives no sample, because its last label would be the first token
+/// of a text after it (see `samples`). Blank lines are skipped. Throws `error`, with path and line number, for a
+/// malformed line. Also throws `error` if there is no text, if every text, with its `.end`, is empty and `.length` is
+/// 0, if the file cannot be read, if `.length` is negative, or if the texts, cut or padded to `.length`, exceed this
+/// machine's physical memory.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

@@ -61,7 +61,8 @@ CONSTRAIN_INLINE void json_line_texts::add(std::string_view line) {
 CONSTRAIN_INLINE corpus json_line_texts::finish() && {
   if (texts_.bytes.empty())
     throw error({"the texts '", path_, "' are empty; give a file with at least one text that is not empty"});
-  return corpus::from_bytes(std::move(texts_.bytes), std::move(texts_.prompt));
+  return corpus::from_bytes(std::move(texts_.bytes), std::move(texts_.prompt),
+                            std::max<std::int64_t>(options_.length, 1));
 }
 
 CONSTRAIN_INLINE corpus parse_json_lines(std::string_view lines, std::string const& path,

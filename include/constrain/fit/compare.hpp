@@ -39,7 +39,7 @@ struct compare_options {
   // A row's `loss` is measured on held-out data: the end of a corpus, or randomly drawn examples.
   double validation_fraction = 0.02; // maximum fraction of the data to hold out, above 0 and at most 1
   // Maximum size of the held-out data, at least 1: in labels for a corpus, in tokens for examples. One example is
-  // always allowed.
+  // always allowed. Texts of one length (`data::corpus::text_length`) are held out whole, so the last may exceed it.
   std::int64_t validation_tokens = 16'384;
 };
 

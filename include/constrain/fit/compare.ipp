@@ -9,6 +9,7 @@
 #include "constrain/comm/fingerprint.hpp"
 #include "constrain/io/json_writer.hpp"
 
+#include <cmath>
 #include <limits>
 #include <string_view>
 
@@ -32,8 +33,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                                                                     compare_options const& options,
                                                                     std::int64_t tokens) {
   check_comparison(options);
-  // A part of n + 1 tokens has n labels. With half a token more, `split` cannot round down to n tokens.
-  auto const share = (static_cast<double>(options.validation_tokens) + 1.5) / static_cast<double>(corpus.size());
+  // A part of n + 1 tokens has n labels. With half a text more, `split` cannot round down to fewer texts.
+  auto const text_length = static_cast<double>(corpus.text_length());
+  auto const texts = std::ceil((static_cast<double>(options.validation_tokens) + 1) / text_length);
+  auto const share = (texts + 0.5) * text_length / static_cast<double>(corpus.size());
   auto parts = corpus.split(std::min(options.validation_fraction, share));
   auto const check = [&](char const* purpose, data::corpus const& part) {
     if (part.size() <= tokens)

@@ -14,8 +14,9 @@ void copy_sample(data::corpus const& corpus, std::int64_t sample, std::int64_t t
                  std::int32_t* labels);
 
 /// The samples of a corpus: each has `tokens` tokens as inputs, and its labels are the next tokens. Throws `error` if
-/// `tokens` is below 1, or if the corpus is too short for one sample. `caller`: as in `data::samples`. `pads`: whether
-/// padded rows leave all results unchanged (`port_facts::pads`).
+/// `tokens` is below 1, if the corpus is too short for one sample, or if neither `tokens` nor `corpus.text_length()` is
+/// a multiple of the other. `caller`: as in `data::samples`. `pads`: whether padded rows leave all results unchanged
+/// (`port_facts::pads`).
 sample_set samples_in(data::corpus const& corpus, std::int64_t tokens, std::string_view caller = {}, bool pads = true);
 
 namespace detail {

@@ -58,6 +58,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE sample_set samples_in(data::corpus const& corpus, std::int64_t tokens,
                                                      std::string_view caller, bool pads) {
   auto const size = data::samples(corpus.size(), tokens, caller);
+  if (auto const text = corpus.text_length(); text % tokens != 0 && tokens % text != 0)
+    throw error(
+        {caller, caller.empty() ? "" : ": ", "each text of the corpus has ", counted(text, "token"),
+         ", but a sequence has ", tokens,
+         ", so some sequences would begin within a text; change the texts' length (.length of data::json_lines) "
+         "or .tokens of the micro-batch, so that one is a multiple of the other"});
   auto const used = size * tokens + 1; // the tokens after these fill no sample
   sample_set::words const wording{
       "corpus", "corpus has", "this corpus", "more text",
