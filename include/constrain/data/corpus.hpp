@@ -81,10 +81,11 @@ public:
   /// `validation_fraction` <= 1. Also throws `error` if the corpus's file cannot be read, or if the corpus detects that
   /// its file has changed since the corpus was made.
   parts split(double validation_fraction) const;
-  /// Splits at random. The corpus is cut into blocks of `block` tokens, rounded up to a multiple of `text_length()` (the
-  /// last block may be shorter); `validation` has floor(validation_fraction x number of blocks) randomly drawn blocks.
-  /// Both parts keep the order of the corpus; either may be empty. The same seed gives the same parts on every machine.
-  /// Reads all tokens. Throws `error` unless 0 <=
+  /// Splits at random. The corpus is cut into blocks of `block` tokens, rounded up to a multiple of `text_length()`
+  /// (the last block may be shorter); `validation` has floor(validation_fraction x number of blocks) randomly drawn
+  /// blocks. Both parts keep the order of the corpus; either may be empty. The same seed gives the same parts on every
+  /// machine. Make a block several times as long as a sequence of the task, because a sequence that crosses the end of
+  /// a block continues with the text of another block. Reads all tokens. Throws `error` unless 0 <=
   /// `validation_fraction` <= 1 and `block` >= 1. Also throws `error` if the corpus's file cannot be read, or if the
   /// corpus detects that its file has changed since the corpus was made.
   parts split(double validation_fraction, std::uint64_t seed, std::int64_t block = 1024) const;
