@@ -256,11 +256,14 @@ TEST_CASE("tokens of 32 bits: what is no file of them is refused") {
           "tokens_options: .bits is " + std::to_string(bits) + "; give 16 or 32, or 0 to follow the file's header");
   // A token that no vocabulary of 31 bits has, such as the -100 that marks an ignored label.
   for (std::uint32_t const token : {0x7fffffffu, 0x80000000u, static_cast<std::uint32_t>(-100)})
-    CHECK(
-        refusal(bytes_of_wide({1, token, 2}), 32) ==
-        begin + "has the token " + std::to_string(token) +
-            ", but the largest token of a vocabulary is at most 2147483646; give tokens from 0 to 2147483646 or, for a "
-            "file of 16-bit tokens, leave .bits out");
+    CHECK(refusal(bytes_of_wide({1, token, 2}), 32) ==
+          begin + "has the token " + std::to_string(token) +
+              ", but the largest token of a vocabulary is at most 2147483646; give tokens from 0 to 2147483646 or, if "
+              "they have 16 bits, token_width::uint16 (with data::tokens, leave .bits out)");
+  std::vector<std::uint32_t> const in_memory{0x80000000u}; // not of a file, so `.bits` alone would be no advice
+  CHECK(sentence([&] {
+          data::corpus::from_storage(nullptr, std::as_bytes(std::span(in_memory)), data::token_width::uint32);
+        }).ends_with("or, if they have 16 bits, token_width::uint16 (with data::tokens, leave .bits out)"));
   write_file(path, bytes_of_wide({data::corpus::largest_token}));
   CHECK(data::tokens(path, {.bits = 32}).vocabulary() == 0x7fffffff);
 }

@@ -145,7 +145,7 @@ CONSTRAIN_INLINE std::uint32_t corpus::largest(std::span<std::byte const> tokens
   if (largest > largest_token)
     throw error({source, " has the token ", largest, ", but the largest token of a vocabulary is at most ",
                  largest_token, "; give tokens from 0 to ", largest_token,
-                 " or, for a file of 16-bit tokens, leave .bits out"});
+                 " or, if they have 16 bits, token_width::uint16 (with data::tokens, leave .bits out)"});
   return static_cast<std::int32_t>(largest) + 1;
 }
 
