@@ -107,6 +107,18 @@ TEST_CASE("a value of null is a missing one, as tools write columns that a row l
   CHECK(refusal("{\"text\": null}").find("texts.jsonl:1' has neither 'text' nor") != std::string::npos);
 }
 
+TEST_CASE("a byte-order mark is skipped at the start of the file only") {
+  std::string const mark = "\xef\xbb\xbf";
+  CHECK(text_of(read(mark + "{\"text\": \"a\"}\n{\"text\": \"b\"}\n")) == "a\nb\n");
+  CHECK(text_of(read(mark + "{\"text\": \"" + mark + "\"}")) == mark + "\n");
+  CHECK(text_of(read(mark + "\n{\"text\": \"a\"}")) == "a\n");
+  CHECK(refusal(mark).ends_with("are empty; give a file with at least one text that is not empty"));
+  CHECK(refusal(mark + "{\"text\": 5}").find("texts.jsonl:1' has 5 at byte 12 ") != std::string::npos);
+  CHECK(refusal("{\"text\": \"a\"}\n" + mark + "{}").find("texts.jsonl:2' is not valid JSON at byte 0") !=
+        std::string::npos);
+  CHECK(refusal(mark + mark + "{}").find("texts.jsonl:1' is not valid JSON at byte 3") != std::string::npos);
+}
+
 TEST_CASE("lines that cannot be read are named") {
   CHECK(refusal("{\"text\": \"a\"}\n{\"input\": \"a\"}\n")
             .ends_with("texts.jsonl:2' has neither 'text' nor both 'input' and 'output' nor 'messages'; add 'text', "

@@ -64,6 +64,12 @@ TEST_CASE("texts are cut or padded, and labels are names or integers") {
   CHECK(all.fingerprint() == read(lines, {.length = 4, .class_names = {"no", "yes"}}).fingerprint());
 }
 
+TEST_CASE("labelled texts after a byte-order mark") {
+  auto const all = read("\xef\xbb\xbf{\"text\": \"ab\", \"label\": 1}\n", {.length = 2});
+  CHECK(copy_of(all.inputs()[0]) == integers{'a', 'b'});
+  CHECK(copy_of(all.labels()[0]) == integers{1});
+}
+
 TEST_CASE("lines that have no text or class are named") {
   std::string const good = "{\"text\": \"a\", \"label\": 1}\n";
   CHECK(refusal(good + "{\"label\": 1}") == "'x.jsonl:2' has no 'text'; add the text as a string");

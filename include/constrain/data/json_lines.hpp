@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
@@ -53,15 +54,22 @@ private:
   std::int64_t line_number_ = 0;
 };
 
-/// Like `json_lines`, for lines in memory. `path`: the name of the lines in errors.
+/// Like `json_lines`, for lines in memory, without a byte-order mark. `path`: the name of the lines in errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
-/// Calls `visit(line)` for each line of a file. `line` has no line feed and is valid during the call. Throws `error` if
+/// Calls `visit(line)` for each line of a file. `line` has no line feed and is valid during the call. Spaces replace a
+/// byte-order mark at the start of the file, so that byte offsets in a line are those of the file. Throws `error` if
 /// the file cannot be read. Exceptions of `visit` propagate. The file is read, not mapped: if another process truncated
 /// a mapped file, this process would crash.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');
+  bool is_first = true;
+  auto const visit_finished = [&] {
+    // RFC 8259 allows a reader of JSON to ignore the mark, which many editors and spreadsheets write.
+    if (std::exchange(is_first, false) && unfinished.starts_with("\xef\xbb\xbf")) unfinished.replace(0, 3, 3, ' ');
+    visit(std::string_view(unfinished));
+  };
   for (;;) {
     auto const bytes_read = ::read(file.get(), block.data(), block.size());
     if (bytes_read < 0 && errno == EINTR) continue;
@@ -71,13 +79,13 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
     std::string_view remaining(block.c_str(), static_cast<std::size_t>(bytes_read));
     for (auto end = remaining.find('\n'); end != std::string_view::npos; end = remaining.find('\n')) {
       unfinished += remaining.substr(0, end);
-      visit(std::string_view(unfinished));
+      visit_finished();
       unfinished.clear();
       remaining.remove_prefix(end + 1);
     }
     unfinished += remaining;
   }
-  if (!unfinished.empty()) visit(std::string_view(unfinished));
+  if (!unfinished.empty()) visit_finished();
 }
 
 } // namespace detail
@@ -89,10 +97,10 @@ template <class visitor> void for_lines(std::string const& path, visitor const& 
 /// message and the `chat_format::end` after it have loss. With `.length`, padding (byte 0) and the first token of each
 /// text have no loss either, and `.length` is the corpus's `text_length`, so `split` cuts no text. If `.length` is the
 /// task's sequence length, the last text of the corpus gives no sample, because its last label would be the first token
-/// of a text after it (see `samples`). Blank lines are skipped. Throws `error`, with path and line number, for a
-/// malformed line. Also throws `error` if there is no text, if every text, with its `.end`, is empty and `.length` is
-/// 0, if the file cannot be read, if `.length` is negative, or if the texts, cut or padded to `.length`, exceed this
-/// machine's physical memory.
+/// of a text after it (see `samples`). Blank lines are skipped, and so is a byte-order mark at the start of the file.
+/// Throws `error`, with path and line number, for a malformed line. Also throws `error` if there is no text, if every
+/// text, with its `.end`, is empty and `.length` is 0, if the file cannot be read, if `.length` is negative, or if the
+/// texts, cut or padded to `.length`, exceed this machine's physical memory.
 corpus json_lines(std::string const& path, json_lines_options const& options = {});
 
 } // namespace constrain::data

@@ -58,7 +58,7 @@ private:
   std::int32_t class_of(io::json const& label, std::string const& location) const;
 };
 
-/// Like `labelled_json_lines`, for lines in memory. `path`: the name of the lines in errors.
+/// Like `labelled_json_lines`, for lines in memory, without a byte-order mark. `path`: the name of the lines in errors.
 examples parse_labelled_json_lines(std::string_view lines, std::string const& path,
                                    labelled_json_lines_options const& options);
 
@@ -68,11 +68,11 @@ examples parse_labelled_json_lines(std::string_view lines, std::string const& pa
 /// and lengths [sequences] (without `.lengths`, only tokens) and for `ct::classification`. Each line is an object like
 /// {"text": "a fine film", "label": 1}. Each byte of a text is a token; the vocabulary size is 256. A text is cut to
 /// `.length` tokens, or padded with token 0. A label is a class from 0 on or, with `.class_names`, the name of a class.
-/// Blank lines and other members of an object are skipped. Throws `error`, with path and line number, for a malformed
-/// line, a missing member, an unknown name and a class out of range. Also throws `error` if there is no text, if the
-/// file cannot be read, for an option out of range, for equal names in `.text` and `.label`, for a class name that
-/// occurs twice, if `.class_names` and `.classes` are both given and their numbers of classes differ, or if the
-/// examples exceed this machine's physical memory.
+/// Blank lines, a byte-order mark at the start of the file and other members of an object are skipped. Throws `error`,
+/// with path and line number, for a malformed line, a missing member, an unknown name and a class out of range. Also
+/// throws `error` if there is no text, if the file cannot be read, for an option out of range, for equal names in
+/// `.text` and `.label`, for a class name that occurs twice, if `.class_names` and `.classes` are both given and their
+/// numbers of classes differ, or if the examples exceed this machine's physical memory.
 examples labelled_json_lines(std::string const& path, labelled_json_lines_options const& options);
 
 } // namespace constrain::data
