@@ -6,8 +6,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Masked language modeling (Devlin et al. 2019, "BERT", section 3.1): the mean cross-entropy of the original tokens at
 /// the masked positions, from logits [sequences, tokens, vocabulary] and labels [sequences, tokens] (i32: the original
-/// token at a masked position, `ignored_label` elsewhere). Refused: token ids as logits, logits without one row per
-/// token, a model without an input per token, and a corpus: it has no masks (`data::examples::with_masks`).
+/// token at a masked position, `ignored_label` elsewhere). Labels that equal the inputs are not refused, but teach the
+/// model only to copy: mask the inputs with `data::examples::with_masks`. Refused: token ids as logits, logits without
+/// one row per token, a model without an input per token, and a corpus: it has no masks (`data::examples::with_masks`).
 struct masked_lm {
   static constexpr bool labels_are_next_tokens = false; // a corpus, which labels tokens with the next ones, is refused
 
