@@ -114,6 +114,19 @@ TEST_CASE_TEMPLATE("dropout: zeroes its share and scales the rest", real, float,
   CHECK(same_bits(place{.rate = 0}.dropped(x).values(), x.values()));
 }
 
+TEST_CASE("dropout: four consecutive elements of a sample share a draw") {
+  ct::random_stream const stream{.seed = 1, .step = 5, .random_key = 3, .iteration = 2};
+  for (std::int64_t const elements : {1, 3, 4, 63, 64, 65, 131}) {
+    array<float> const x(shape(3, elements), std::vector<float>(static_cast<std::size_t>(3 * elements), 1.0f));
+    auto const y = place{.step = 5, .node = 3, .iteration = 2, .first_sample = 6}.dropped(x).values();
+    for (std::int64_t i = 0; i < 3 * elements; ++i) {
+      auto const sample = i / elements, element = i % elements;
+      bool const is_dropped = ct::uniform(stream.draw(6 + sample, element / 4).word[element % 4]) < 0.25f;
+      CHECK((y[static_cast<std::size_t>(i)] == 0) == is_dropped);
+    }
+  }
+}
+
 TEST_CASE("dropout: the mask depends on the place alone") {
   array<float> const x(shape(4, 90), std::vector<float>(360, 1.0f));
   auto const y = place{}.dropped(x).values();

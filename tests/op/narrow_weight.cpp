@@ -1,7 +1,7 @@
 #include "check_gradients.hpp"
 #include "op/call_kernel.hpp"
 
-#include <constrain/op/narrow_weight/kernel.hpp>
+#include <constrain/op/narrow_weight/cpu.hpp>
 
 #include <cmath>
 #include <limits>
@@ -97,12 +97,16 @@ TEST_CASE("round_stochastically: bit-identical for every range of elements and o
   parameters.seed = 11, parameters.step = 5;
   for (std::int64_t const first : {0, 1, 7, 8, 500, 1002}) {
     auto const count = static_cast<std::int64_t>(x.size()) - first;
-    std::vector<bfloat16> y(static_cast<std::size_t>(count));
-    ct::round_stochastically_elements const body{x.data() + first, norm_and_scale,   y.data(),   first, count,
-                                                 0x800002,         std::uint64_t{0}, &parameters};
-    for (std::int64_t i = 0; i < (first + count + 7) / 8 - first / 8; ++i) body(i);
-    for (std::int64_t i = 0; i < count; ++i)
-      CHECK(static_cast<float>(y[static_cast<std::size_t>(i)]) == all[static_cast<std::size_t>(first + i)]);
+    for (bool const draw_by_draw : {true, false}) {
+      std::vector<bfloat16> y(static_cast<std::size_t>(count));
+      ct::round_stochastically_elements const body{x.data() + first, norm_and_scale,   y.data(),   first, count,
+                                                   0x800002,         std::uint64_t{0}, &parameters};
+      if (draw_by_draw)
+        for (std::int64_t i = 0; i < body.draws(); ++i) body(i);
+      else ct::kernel<ct::op::round_stochastically, ct::cpu>::round(body);
+      for (std::int64_t i = 0; i < count; ++i)
+        CHECK(static_cast<float>(y[static_cast<std::size_t>(i)]) == all[static_cast<std::size_t>(first + i)]);
+    }
   }
   check_same_on_all_threads([&] { return rounded(std::vector<float>(100'000, 1.003f), 1, 0); });
 }

@@ -26,17 +26,28 @@ struct philox_block {
   friend constexpr bool operator==(philox_block const&, philox_block const&) = default;
 };
 
+/// One of the rounds of `philox`: mixes the words of `x` with the key of the round.
+CT_HOST_DEVICE constexpr philox_block philox_round(philox_block const& x, philox_key const& key) noexcept {
+  std::uint64_t const even = std::uint64_t{0xD2511F53u} * x.word[0];
+  std::uint64_t const odd = std::uint64_t{0xCD9E8D57u} * x.word[2];
+  return {{static_cast<std::uint32_t>(odd >> 32) ^ x.word[1] ^ key.word[0], static_cast<std::uint32_t>(odd),
+           static_cast<std::uint32_t>(even >> 32) ^ x.word[3] ^ key.word[1], static_cast<std::uint32_t>(even)}};
+}
+/// The key of the round after the round with key `key`.
+CT_HOST_DEVICE constexpr philox_key next_round_key(philox_key const& key) noexcept {
+  // 2^32 * (golden ratio - 1) and 2^32 * (sqrt(3) - 1)
+  return {{key.word[0] + 0x9E3779B9u, key.word[1] + 0xBB67AE85u}};
+}
+/// The number of rounds of `philox`.
+inline constexpr int philox_rounds = 10;
+
 /// Philox4x32-10: a pure function from (counter, key) to 128 random bits; equal arguments give equal bits on every
 /// device. Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 CT_HOST_DEVICE constexpr philox_block philox(philox_counter counter, philox_key key) noexcept {
   philox_block x{{counter.word[0], counter.word[1], counter.word[2], counter.word[3]}};
-  for (int round = 0; round < 10; ++round) {
-    std::uint64_t const even = std::uint64_t{0xD2511F53u} * x.word[0];
-    std::uint64_t const odd = std::uint64_t{0xCD9E8D57u} * x.word[2];
-    x = {{static_cast<std::uint32_t>(odd >> 32) ^ x.word[1] ^ key.word[0], static_cast<std::uint32_t>(odd),
-          static_cast<std::uint32_t>(even >> 32) ^ x.word[3] ^ key.word[1], static_cast<std::uint32_t>(even)}};
-    key.word[0] += 0x9E3779B9u; // 2^32 * (golden ratio - 1)
-    key.word[1] += 0xBB67AE85u; // 2^32 * (sqrt(3) - 1)
+  for (int round = 0; round < philox_rounds; ++round) {
+    x = philox_round(x, key);
+    key = next_round_key(key);
   }
   return x;
 }

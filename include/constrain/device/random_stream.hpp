@@ -23,10 +23,20 @@ struct random_stream {
   /// 4 * quad to 4 * quad + 3 of sample `sample` of the global batch; in stochastic rounding, `sample` and `quad` are
   /// the upper and the lower half of one index.
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
-    auto const low = [](auto x) { return static_cast<std::uint32_t>(x); };
-    auto const key_and_iteration = static_cast<std::uint64_t>(random_key) << 40 ^ iteration;
-    return philox({{low(quad), low(sample), low(step), low(key_and_iteration)}},
-                  {{low(seed), low(seed >> 32) ^ low(key_and_iteration >> 32)}});
+    return philox(counter(sample, quad), key());
+  }
+  /// The arguments of `philox` for `draw`.
+  CT_HOST_DEVICE constexpr philox_counter counter(std::int64_t sample, std::int64_t quad) const {
+    return {{low(quad), low(sample), low(step), low(key_and_iteration())}};
+  }
+  CT_HOST_DEVICE constexpr philox_key key() const {
+    return {{low(seed), low(seed >> 32) ^ low(key_and_iteration() >> 32)}};
+  }
+
+private:
+  CT_HOST_DEVICE static constexpr std::uint32_t low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
+  CT_HOST_DEVICE constexpr std::uint64_t key_and_iteration() const {
+    return static_cast<std::uint64_t>(random_key) << 40 ^ iteration;
   }
 };
 

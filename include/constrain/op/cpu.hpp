@@ -32,7 +32,7 @@
 #include "constrain/op/moving_average/kernel.hpp"
 #include "constrain/op/multiply/kernel.hpp"
 #include "constrain/op/muon/cpu.hpp"
-#include "constrain/op/narrow_weight/kernel.hpp"
+#include "constrain/op/narrow_weight/cpu.hpp"
 #include "constrain/op/position_embedding/kernel.hpp"
 #include "constrain/op/quantized_update/cpu.hpp"
 #include "constrain/op/regularized_cross_entropy/cpu.hpp"

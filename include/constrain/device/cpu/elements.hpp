@@ -11,8 +11,7 @@ template <class function> void for_elements(std::int64_t count, function const& 
   // Elements per chunk. Fewer elements are not worth starting another thread.
   constexpr std::int64_t chunk = 16384;
   parallel_chunks(count, chunk, [&](std::int64_t begin, std::int64_t end) {
-    CONSTRAIN_SIMD
-    for (std::int64_t i = begin; i < end; ++i) f(i);
+    simd_loop(end - begin, [=, &f](std::int64_t i) { f(begin + i); });
   });
 }
 

@@ -37,9 +37,10 @@ void add_up_chunks(real const* partial, std::int64_t chunks, std::int64_t stride
 }
 
 /// The sum of `term(i)` over [begin, end), 0 if the range is empty: 32 interleaved partial sums, which are then added
-/// pairwise. The loop is vectorized, and the order is the same on every machine. With fewer partial sums, the latency
-/// of the additions would limit the loop.
-template <class real, class function> real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
+/// pairwise. The loop is vectorized (`simd_loop` explains `flatten`), and the order is the same on every machine. With
+/// fewer partial sums, the latency of the additions would limit the loop.
+template <class real, class function>
+[[gnu::flatten]] real ordered_sum(std::int64_t begin, std::int64_t end, function const& term) {
   constexpr std::int64_t lanes = 32;
   real partial[lanes]{};
   std::int64_t i = begin;

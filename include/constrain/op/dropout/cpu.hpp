@@ -1,7 +1,7 @@
 #pragma once
 
 #include "constrain/device/cpu/elements.hpp"
-#include "constrain/device/random_stream.hpp"
+#include "constrain/device/cpu/random_lanes.hpp"
 #include "constrain/op/dropout/dropout.hpp"
 #include "constrain/op/sum_parts/cpu.hpp"
 
@@ -15,18 +15,28 @@ template <class stored, class function>
 void dropout_elements(call const& c, tensor<stored const> x, double probability, tensor<stored> y,
                       function const& finish) {
   if (probability == 0) return for_elements(y.count, [=](std::int64_t i) { y[i] = finish(i, x[i]); });
-  auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0];
-  auto const sample_elements = y.count / samples, quads = (sample_elements + 3) / 4;
+  auto const samples = x.shape().rank == 0 ? 1 : x.shape().extent[0], sample_elements = y.count / samples;
   auto const threshold = static_cast<float>(probability);
   auto const scale = static_cast<arithmetic<stored>>(1 / (1 - probability));
   random_stream const stream{c.parameters.seed, c.parameters.step, c.random_key, c.iteration};
   auto const first_sample = c.first_sample;
-  for_elements(samples * quads, [=](std::int64_t i) {
-    auto const sample = i / quads, quad = i % quads;
-    auto const bits = stream.draw(first_sample + sample, quad);
-    auto const first = sample * sample_elements + quad * 4, remaining = sample_elements - quad * 4;
-    for (std::int64_t k = 0; k < (remaining < 4 ? remaining : 4); ++k)
-      y[first + k] = finish(first + k, stored(uniform(bits.word[k]) < threshold ? 0 : x[first + k] * scale));
+  // A block is the elements of one sample that `random_lanes::count` draws are for.
+  constexpr std::int64_t block_elements = 4 * random_lanes::count, chunk = 16384 / block_elements;
+  auto const blocks = (sample_elements + block_elements - 1) / block_elements;
+  parallel_chunks(samples * blocks, chunk, [=, &finish](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      auto const sample = i / blocks, in_sample = i % blocks * block_elements;
+      random_lanes const lanes(stream, (first_sample + sample) << 32 | in_sample / 4);
+      float uniforms[block_elements];
+      simd_loop(random_lanes::count, [&](std::int64_t lane) {
+        uniforms[4 * lane] = uniform(lanes.word[0][lane]), uniforms[4 * lane + 1] = uniform(lanes.word[1][lane]);
+        uniforms[4 * lane + 2] = uniform(lanes.word[2][lane]), uniforms[4 * lane + 3] = uniform(lanes.word[3][lane]);
+      });
+      auto const first = sample * sample_elements + in_sample;
+      simd_loop(std::min(block_elements, sample_elements - in_sample), [=, &finish, &uniforms](std::int64_t k) {
+        y[first + k] = finish(first + k, stored(uniforms[k] < threshold ? 0 : x[first + k] * scale));
+      });
+    }
   });
 }
 

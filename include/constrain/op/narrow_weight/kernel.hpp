@@ -15,10 +15,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t random) {
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;
-  if ((bits & exponent) == exponent) return bfloat16(x);
   auto const rounded = bits + (random & 0xFFFFu);
-  bfloat16 y;
-  y.bits = static_cast<std::uint16_t>(((rounded & exponent) == exponent ? bits : rounded) >> 16);
+  bfloat16 y(x);
+  bool const is_finite = (bits & exponent) != exponent;
+  y.bits = is_finite ? static_cast<std::uint16_t>(((rounded & exponent) == exponent ? bits : rounded) >> 16) : y.bits;
   return y;
 }
 
@@ -39,8 +39,9 @@ struct round_stochastically_elements {
   /// The random bits of draw number first / 8 + i: two elements of x share a word.
   CT_HOST_DEVICE auto bits_of(std::int64_t i) const {
     auto const draw = first / 8 + i;
-    return random_stream{parameters->seed, parameters->step, random_key, iteration}.draw(draw >> 32, draw);
+    return stream().draw(draw >> 32, draw);
   }
+  CT_HOST_DEVICE random_stream stream() const { return {parameters->seed, parameters->step, random_key, iteration}; }
   CT_HOST_DEVICE void operator()(std::int64_t i) const {
     if (norm_and_scale[1] == 0) return;
     auto const draw = first / 8 + i;
@@ -72,14 +73,6 @@ round_stochastically_elements stochastic_rounding(device, call_of<op::round_stoc
           y.count,     first_key + c.options.parameter,
           c.iteration, parameters_on(device{}, c)};
 }
-
-template <class device> struct kernel<op::round_stochastically, device> {
-  static void run(call_of<op::round_stochastically> const& c, tensor<float const> x,
-                  tensor<double const> norm_and_scale, tensor<bfloat16> y) {
-    auto const body = stochastic_rounding(device{}, c, x, norm_and_scale, y);
-    for_elements(device{}, c, body.draws(), body);
-  }
-};
 
 /// weight + compensation for one element.
 struct compensated {
