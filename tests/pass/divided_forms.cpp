@@ -45,6 +45,16 @@ struct ones {
   static constexpr char const* layouts = "# -> -";
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
+struct times {
+  static constexpr char const* name = "times";
+  static constexpr char const* layouts = "*, - -> *";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+struct shuffle {
+  static constexpr char const* name = "shuffle";
+  static constexpr bool guarded = true;
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
 
 /// Gathers the first divided weight.
 constexpr program gathering_a_weight() {
@@ -68,6 +78,28 @@ static_assert(refuses(reading<largest, halve>(true), info_of<largest>.label));
 static_assert(refuses(reading<halve, largest>(true), info_of<largest>.label)); // a part of halves
 static_assert(refuses(reading<halve, op::gradient_norm_squared>(true), info_of<op::gradient_norm_squared>.label));
 static_assert(reading<halve, op::gradient_norm_squared>(false).failure.ok());
+
+/// Scales the gradient with a number computed by the ops `first` and `second` from the parameter.
+template <class first, class second> struct scaled_by {
+  using base = optimizer::adamw;
+  struct hyper {
+    optimizer::adamw::hyper base{};
+  };
+  static constexpr void update(update_rule& u) {
+    u.assign(u.gradient(), emit<times>({u.gradient(), emit<second>({emit<first>({u.parameter()})})}));
+    op::update_by<base>(u);
+  }
+};
+template <class first, class second> constexpr program scaled = updated_by<scaled_by<first, second>>();
+static_assert(refuses(scaled<largest, halve>, info_of<largest>.label));
+static_assert(refuses(scaled<halve, largest>, info_of<largest>.label)); // a part of halves
+static_assert(scaled<ones, largest>.failure.ok());
+
+/// Changes the parameter in place, not element by element.
+struct shuffled : scaled_by<halve, largest> {
+  static constexpr void update(update_rule& u) { u.update_in_place<shuffle>({u.scale()}, {u.parameter()}); }
+};
+static_assert(refuses(updated_by<shuffled>(), info_of<shuffle>.label));
 
 // Which tensors have 8-bit states depends on the full tensor, of 1024 elements here, not on a rank's range of it.
 template <int elements> struct of_size {

@@ -24,27 +24,35 @@ constexpr gradient_list gradients_of(program const& p) {
   return gradients;
 }
 
-/// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks. An update rule can
-/// be element-wise only if it adds element-wise calls to the calls of another optimizer, `base`; any other rule may
-/// depend on the shape. `first`: the index of the first node of a parameter's update, which ends with the program's
-/// last node.
-template <class optimizer> constexpr void refuse_divided_operands(program& p, int first) {
-  if (p.tensor_ranks == 1) return;
+/// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks: a tensor of the
+/// parameter, or the result of an element-wise call on such a tensor. An update rule can be element-wise only if it adds
+/// element-wise calls to the calls of another optimizer, `base`; any other rule may depend on the shape. `first`: the
+/// index of the first node of the update of `parameter`, which ends with the program's last node.
+template <class optimizer> constexpr void refuse_divided_operands(program& p, int parameter, int first) {
+  if (!p.is_divided(parameter)) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
+  fixed_vector<int, program::maximum_values> results; // of element-wise calls on divided values
+  auto const is_divided = [&](int v) { return p.is_divided(v) || results.contains(v); };
   for (int i = first; i < p.nodes.size(); ++i) {
     auto const& n = p.nodes[i];
     if (n.kind != node_kind::call) continue;
+    auto const& rule = n.op->layouts;
     auto const check = [&](int v, bool by_element) {
-      auto const& info = p.values[v];
-      if (!p.is_divided(v)) return;
-      auto const& parameter = info.belongs_to < 0 ? info : p.values[info.belongs_to];
-      if (!may_be_elementwise || !by_element || info.shape != parameter.shape)
-        p.fail(diagnosis_with<refusals::divided_tensor_is_read>(parameter.line)
+      bool const is_range = by_element && p.values[v].shape == p.values[parameter].shape;
+      if (is_divided(v) && !(may_be_elementwise && is_range))
+        p.fail(diagnosis_with<refusals::divided_tensor_is_read>(p.values[parameter].line)
                    .with_layouts(n.op->label, layout::divided, layout::replicated));
     };
-    auto const& rule = n.op->layouts.inputs;
-    for (int k = 0; k < n.inputs.size(); ++k) check(n.inputs[k].value, ((rule.elements | rule.unread) >> k & 1u) != 0);
-    for (auto const& output : n.outputs) check(output.value, true);
+    bool reads_range = false;
+    for (int k = 0; k < n.inputs.size(); ++k) {
+      int const v = n.inputs[k].value;
+      check(v, ((rule.inputs.elements | rule.inputs.unread) >> k & 1u) != 0);
+      reads_range = reads_range || ((rule.inputs.elements >> k & 1u) != 0 && is_divided(v));
+    }
+    for (auto const& output : n.outputs) {
+      if (reads_range && !is_divided(output.value)) results.push_back(output.value);
+      check(output.value, rule.by_elements());
+    }
   }
 }
 
@@ -111,7 +119,7 @@ constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_s
   } else {
     op::update_by<optimizer>(rule);
   }
-  refuse_divided_operands<optimizer>(out.program, first);
+  refuse_divided_operands<optimizer>(out.program, parameter, first);
   out.close(opened);
 }
 
