@@ -86,6 +86,33 @@ constexpr bool keys_are_consecutive = [] {
 }();
 static_assert(verify(noisy).ok() && keys_are_consecutive);
 
+// A guarded op that needs the full tensor may write parameters and states that ranks store in shards; another op may
+// not.
+struct noise_of_state {
+  struct hyper {
+    float learning_rate = 0;
+  };
+  static constexpr void update(update_rule& u) {
+    u.update_in_place<add_noise>({u.gradient(), u.scale()}, {u.state("noise")});
+  }
+};
+struct reset : add_noise {
+  static constexpr char const* name = "reset";
+  static constexpr bool guarded = false;
+};
+constexpr program resetting = [] {
+  builder out;
+  out.program = before;
+  for_each_gradient(out, [](value g) {
+    int const parameter = g.owner().program.values[g.where().value].belongs_to;
+    g.owner().call<reset>({g.where()}, {{parameter, at::current}});
+  });
+  return update<optimizer::sgd>(out.program);
+}();
+static_assert(verify(partition(noisy, true, 2, 1)).ok() && verify(partition(noisy, true, 2, 3)).ok());
+static_assert(verify(partition(update<noise_of_state>(before), true, 2, 1)).ok());
+static_assert(verify(partition(resetting, true, 2, 3)).reason == why::unguarded_write);
+
 // Nodes that follow the micro-batches are outside of their loop.
 constexpr auto accumulated = update<optimizer::sgd>(differentiated(built<chain_task<3>>(), 4));
 static_assert(accumulated.end_of(0) == accumulated.nodes.size() - 8); // 3 squares, clip, 3 updates, and the end itself

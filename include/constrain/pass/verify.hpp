@@ -91,7 +91,7 @@ private:
 /// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A
 ///   value that is not yet reduced over the ranks is read only by a collective that reduces it.
 /// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if
-///   the gradient norm is not finite, and by collectives that exchange the results of guarded ops.
+///   the gradient norm is not finite, and by collectives that read the results of guarded ops.
 /// - If a loop skips iterations without a valid label, no node outside of the loop reads a value with one instance per
 ///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
 ///   may differ.
@@ -103,7 +103,7 @@ constexpr diagnosis verify(program const& p) {
   axis_list loop_axes; // axes of the loops around the node
   ref const loss = p.result("loss");
   layout written_as[program::maximum_values]{}; // the layout in which the value's last writer left it
-  bool guarded[program::maximum_values]{};      // whether a guarded node, or an exchange of its result, wrote the value
+  bool guarded[program::maximum_values]{}; // whether a guarded node, or a collective that reads its result, wrote it
   for (int v = 0; v < p.values.size(); ++v) written_as[v] = p.values[v].layout;
   bool any_skips = false; // whether any loop skips iterations
   for (auto const& axis : p.axes) any_skips = any_skips || axis.rows.per_iteration > 0;
@@ -135,7 +135,8 @@ constexpr diagnosis verify(program const& p) {
       auto const& info = p.values[n.outputs[j].value];
       if (auto const error = per_call.error_of(n, n.outputs[j].value, loop_axes); !error.ok()) return error;
       written.write(n.outputs[j].value);
-      bool const is_guarded = n.op->guarded || (n.op->exchanges && guarded[n.inputs[0].value]);
+      bool const is_collective = n.op->exchanges || n.op->change.from != n.op->change.to;
+      bool const is_guarded = n.op->guarded || (is_collective && guarded[n.inputs[0].value]);
       guarded[n.outputs[j].value] = is_guarded;
       if (is_persistent(info.role) && !is_guarded)
         return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
