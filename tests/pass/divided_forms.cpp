@@ -4,6 +4,8 @@
 #include <constrain/pass/divided_forms.hpp>
 #include <doctest/doctest.h>
 
+#include <vector>
+
 // Which calls may read a tensor of which each rank of a tensor group has a part.
 
 using namespace constrain;
@@ -13,8 +15,9 @@ namespace {
 using lm = task<gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 30, .context = 8}, causal_lm,
                 micro_batch{.sequences = 2}>;
 // The passes before are the same with and without MPI: only the trainer would exchange data.
-template <class optimizer> constexpr program updated_by() {
-  auto const forward = divide(entries<lm, trainer<lm>::policy_set>::step_program::without_dead_code, 2);
+template <class optimizer, class of = lm> constexpr program updated_by() {
+  using policy_set = typename trainer<of>::policy_set;
+  auto const forward = divide(entries<of, policy_set>::step_program::without_dead_code, 2);
   return update<optimizer>(differentiate(forward, false));
 }
 constexpr program updated = updated_by<optimizer::adamw>();
@@ -122,4 +125,19 @@ TEST_CASE("divided forms: each divided gradient's norm is summed over the ranks,
   CHECK(divided == 7);
   CHECK(sums == divided);
   CHECK(p.nodes.size() == updated.nodes.size() + sums);
+}
+
+TEST_CASE("divided forms: unused rows are set to 0 before the norm and after the update") {
+  using odd = task<gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 31, .context = 8}, causal_lm,
+                   micro_batch{.sequences = 2}>;
+  static constexpr program p = use_divided_forms(updated_by<optimizer::adamw, odd>());
+  static_assert(p.failure.ok() && verify(p).ok());
+  std::vector<role> cleared;
+  for (auto const& n : p.nodes)
+    if (calls(n, info_of<op::clear_unused>)) {
+      auto const options = unpack<op::clear_unused::options>(n.attributes);
+      CHECK((options.elements == 16 * 16 && options.unused == 16));
+      cleared.push_back(p.values[n.outputs[0].value].role);
+    }
+  CHECK(cleared == std::vector{role::gradient, role::embedding});
 }

@@ -10,6 +10,7 @@
 #include "constrain/op/attention/cpu.hpp"
 #include "constrain/op/cast/kernel.hpp"
 #include "constrain/op/class_counts/cpu.hpp"
+#include "constrain/op/clear_unused/cpu.hpp"
 #include "constrain/op/collective/cpu.hpp"
 #include "constrain/op/concatenate/kernel.hpp"
 #include "constrain/op/constant/kernel.hpp"

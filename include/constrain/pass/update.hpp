@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/clear_unused/clear_unused.hpp"
 #include "constrain/op/gradient_norm/gradient_norm.hpp"
 #include "constrain/op/tensor_scale/tensor_scale.hpp"
 #include "constrain/op/update/update.hpp"
@@ -101,7 +102,8 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
 /// parameter's axes. For an optimizer without an update rule, one call covers all iterations of a repeat, unless the
-/// update needs a working copy of the parameter. `index`: the index of the gradient among all gradients.
+/// update needs a working copy of the parameter. Unused rows of a divided parameter stay 0, whatever the optimizer does
+/// to a weight of 0 with a gradient of 0. `index`: the index of the gradient among all gradients.
 /// `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
 template <class optimizer>
 constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_scale, ref hyper) {
@@ -120,6 +122,7 @@ constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_s
     op::update_by<optimizer>(rule);
   }
   refuse_divided_operands<optimizer>(out.program, parameter, first);
+  op::append_clear_unused(out, {parameter, at::current}, out.program.values[parameter].line);
   out.close(opened);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "constrain/op/clear_unused/clear_unused.hpp"
 #include "constrain/op/collective/collective.hpp"
 #include "constrain/program/backward.hpp"
 
@@ -107,8 +108,9 @@ struct gradient_norm_squared {
   }
 
   /// Appends the form of node `n` for a gradient that is divided over the ranks of a tensor group: the squared norms of
-  /// the ranks are summed.
+  /// the ranks are summed. Unused rows of the gradient, which a policy's pass may have changed, are set to 0 before.
   static constexpr void divided_form(builder& out, node const& n) {
+    append_clear_unused(out, n.inputs[0], n.line);
     out.program.add_node(n);
     out.call<tensor_norm_squared>({n.outputs[0]}, {n.outputs[0]}, unpack<options>(n.attributes), n.line);
   }
