@@ -130,6 +130,25 @@ struct block_means {
   }
 };
 
+/// Updates the parameter and a state in place, and needs the full gradient for both.
+struct largest_step_op {
+  static constexpr char const* name = "largest_step";
+  static constexpr bool guarded = true;
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape).and_also(in[0].type, in[0].shape);
+  }
+};
+struct largest_step {
+  using base = ct::optimizer::sgd; // so that the rule gets the full parameter
+  struct hyper {
+    ct::optimizer::sgd::hyper base{};
+  };
+  static constexpr void update(ct::update_rule& u) {
+    auto const magnitudes = u.state("magnitudes");
+    u.update_in_place<largest_step_op>({u.gradient(), u.scale()}, {u.parameter(), magnitudes});
+  }
+};
+
 struct model_with_a_setting {
   constexpr ct::value operator()(ct::value tokens) const {
     return scaled(ct::linear("head", ct::embedding("token", tokens, {.vocabulary = 61, .width = 8}), 61), "factor", 1);
@@ -149,6 +168,19 @@ template <> struct constrain::kernel<block_means_op, constrain::cpu> {
       new_means[b] = means[b] + sum / static_cast<real>(end - begin);
       for (std::int64_t i = begin; i < end; ++i)
         new_weight[i] = weight[i] - real(0.1) * gradient[i] / (1 + new_means[b]);
+    }
+  }
+};
+template <> struct constrain::kernel<largest_step_op, constrain::cpu> {
+  template <class real>
+  static void run(call const&, tensor<real const> gradient, tensor<double const> norm_and_scale, tensor<real> weight,
+                  tensor<real> magnitudes) {
+    if (norm_and_scale[1] == 0) return;
+    real largest = 0;
+    for (std::int64_t i = 0; i < gradient.count; ++i) largest = std::max(largest, std::abs(gradient[i]));
+    for (std::int64_t i = 0; i < gradient.count; ++i) {
+      magnitudes[i] += std::abs(gradient[i]);
+      weight[i] -= real(0.01) * gradient[i] / (largest + magnitudes[i]);
     }
   }
 };
@@ -199,6 +231,7 @@ int main() {
   compare<summed>("summed");
   compare<doubled>("doubled");
   compare<block_means>("block_means");
+  compare<largest_step>("largest_step");
   compare<ct::optimizer::lion>("lion");
   compare<ct::optimizer::adafactor>("adafactor");
   compare<ct::optimizer::adafactor_relative_step>("adafactor_relative_step");
