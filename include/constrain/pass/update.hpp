@@ -26,9 +26,9 @@ constexpr gradient_list gradients_of(program const& p) {
 }
 
 /// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks: a tensor of the
-/// parameter, or the result of an element-wise call on such a tensor. An update rule can be element-wise only if it adds
-/// element-wise calls to the calls of another optimizer, `base`; any other rule may depend on the shape. `first`: the
-/// index of the first node of the update of `parameter`, which ends with the program's last node.
+/// parameter, or the result of an element-wise call on such a tensor. An update rule can be element-wise only if it
+/// adds element-wise calls to the calls of another optimizer, `base`; any other rule may depend on the shape. `first`:
+/// the index of the first node of the update of `parameter`, which ends with the program's last node.
 template <class optimizer> constexpr void refuse_divided_operands(program& p, int parameter, int first) {
   if (!p.is_divided(parameter)) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
