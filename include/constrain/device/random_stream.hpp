@@ -25,10 +25,11 @@ struct random_stream {
   CT_HOST_DEVICE constexpr philox_block draw(std::int64_t sample, std::int64_t quad) const {
     return philox(counter(sample, quad), key());
   }
-  /// The arguments of `philox` for `draw`.
+  /// The counter of the draw, the first argument of `philox`.
   CT_HOST_DEVICE constexpr philox_counter counter(std::int64_t sample, std::int64_t quad) const {
     return {{low(quad), low(sample), low(step), low(key_and_iteration())}};
   }
+  /// The key of all draws, the second argument of `philox`.
   CT_HOST_DEVICE constexpr philox_key key() const {
     return {{low(seed), low(seed >> 32) ^ low(key_and_iteration() >> 32)}};
   }
