@@ -10,6 +10,42 @@
 
 namespace ct = constrain;
 
+namespace own {
+
+/// Adds a random number to each element.
+struct add_noise {
+  static constexpr char const* name = "add_noise";
+  static constexpr char const* layouts = "* -> *";
+  static constexpr bool draws_random = true;
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape);
+  }
+};
+
+/// The optimizer `O`, with noise in the gradients.
+template <class O> struct noisy {
+  using base = O;
+  static constexpr char const* name = "noisy";
+  struct hyper {
+    typename O::hyper base{};
+  };
+  static constexpr void update(ct::update_rule& u) {
+    u.assign(u.gradient(), ct::emit<add_noise>({u.gradient()}));
+    ct::op::update_by<O>(u);
+  }
+};
+
+} // namespace own
+
+template <> struct constrain::kernel<own::add_noise, constrain::cpu> {
+  template <class real> static void run(call const& c, tensor<real const> x, tensor<real> y) {
+    random_stream const stream{c.parameters.seed, c.parameters.step, c.random_key, c.iteration};
+    for_elements(y.count, [=](std::int64_t i) {
+      y[i] = x[i] + static_cast<real>(0.01 * (uniform(stream.draw(0, i).word[0]) - 0.5));
+    });
+  }
+};
+
 namespace {
 
 int failures = 0;
@@ -80,6 +116,7 @@ template <class parallelism> void compare_inference(char const* name) {
 int main() {
   using ct::optimizer::adamw;
   compare<ct::optimizer::states_in<ct::dtype::bf16, adamw>>("states_in");
+  compare<own::noisy<adamw>>("random numbers in an update rule");
   compare_in_backward<adamw, ct::parallel::ddp>("adamw");
   compare_in_backward<ct::optimizer::adamw_8bit, ct::parallel::ddp, ct::checkpoint::every<2>>("adamw_8bit");
   compare_in_backward<adamw, ct::parallel::tensor<2>>("tensor parallel");

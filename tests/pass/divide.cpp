@@ -233,9 +233,17 @@ struct linear_with_scale : op::linear {
   }
 };
 
+/// A linear layer without a bias that drops weights at random.
+struct drop_connect : op::linear {
+  static constexpr char const* name = "drop_connect";
+  static constexpr char const* layouts = "...i, oi -> ...o";
+  static constexpr bool draws_random = true;
+};
+
 // Nothing is divided: a layer with a reader that needs all features, or with an undivided operand, or whose weight
 // another layer reads; a slice through the middle of a part; a loop-carried value; a layer with a bias that is not its
-// last operand, which each rank would add; a layer with another operand, of whose gradient a rank would have a part.
+// last operand, which each rank would add; a layer with another operand, of whose gradient a rank would have a part; a
+// layer that draws random numbers, as the first or the second of two layers.
 template <int kind> struct kept {
   constexpr value operator()(value ids) const {
     auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});
@@ -251,6 +259,10 @@ template <int kind> struct kept {
     else if constexpr (kind == 6) {
       auto const weight = parameter(x, "weight", shape(7, 8), role::weight, {.stddev = 0.1});
       return emit<linear_with_scale>({up(), weight, parameter(x, "scale", shape(7), role::norm)}, {});
+    } else if constexpr (kind == 7 || kind == 8) {
+      auto const weight = parameter(x, "weight", shape(8, 8), role::weight, {.stddev = 0.1});
+      return kind == 7 ? linear("head", emit<drop_connect>({x, weight}, {}), 7)
+                       : emit<drop_connect>({up(), weight}, {});
     } else {
       auto const weight = parameter(x, "weight", shape(7, 8), role::weight, {.stddev = 0.1});
       auto const bias = parameter(x, "bias", shape(7), role::bias);
@@ -268,6 +280,8 @@ static_assert(stops<3>(info_of<op::slice>.label));
 static_assert(stops<4>(info_of<op::copy>.label));
 static_assert(stops<5>(info_of<linear_with_extra>.label));
 static_assert(stops<6>(info_of<linear_with_scale>.label));
+static_assert(refuses<refusals::no_features_to_divide>(part<kept<7>{}, 2>, nullptr));
+static_assert(stops<8>(info_of<drop_connect>.label));
 
 } // namespace
 

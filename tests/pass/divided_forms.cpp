@@ -58,6 +58,27 @@ struct shuffle {
   static constexpr bool guarded = true;
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
 };
+struct noise : halve {
+  static constexpr char const* name = "noise";
+  static constexpr bool draws_random = true;
+};
+struct shape_noise : noise {
+  static constexpr char const* name = "shape_noise";
+  static constexpr char const* layouts = "# -> *";
+};
+
+/// Adds a call to `noise` that reads the first divided weight, and writes an activation, or that reads the step's loss,
+/// and writes the first divided gradient.
+constexpr program with_noise(bool reads_weight) {
+  builder out;
+  out.program = updated;
+  int v = 0;
+  while (updated.values[v].role != (reads_weight ? role::weight : role::gradient) || !updated.is_divided(v)) ++v;
+  ref const divided{v, at::current};
+  if (reads_weight) out.call<noise>({divided});
+  else out.call<noise>({updated.result("loss")}, {divided});
+  return use_divided_forms(out.program);
+}
 
 /// Gathers the first divided weight.
 constexpr program gathering_a_weight() {
@@ -81,6 +102,13 @@ static_assert(refuses(reading<largest, halve>(true), info_of<largest>.label));
 static_assert(refuses(reading<halve, largest>(true), info_of<largest>.label)); // a part of halves
 static_assert(refuses(reading<halve, op::gradient_norm_squared>(true), info_of<op::gradient_norm_squared>.label));
 static_assert(reading<halve, op::gradient_norm_squared>(false).failure.ok());
+// Random numbers depend on positions in the full tensor, whether the op is element-wise, or reads only the shape, or the
+// call reads a weight as a layer does, or reads nothing that is divided.
+static_assert(refuses(reading<noise, halve>(true), info_of<noise>.label));
+static_assert(refuses(reading<shape_noise, halve>(true), info_of<shape_noise>.label));
+static_assert(reading<noise, halve>(false).failure.ok());
+static_assert(refuses(with_noise(true), info_of<noise>.label));
+static_assert(refuses(with_noise(false), info_of<noise>.label));
 
 /// Scales the gradient with a number computed by the ops `first` and `second` from the parameter.
 template <class first, class second> struct scaled_by {

@@ -83,6 +83,13 @@ static_assert(of_call<shard_op>(output, on_shards) && of_call<shard_op>(everythi
 static_assert(!of_call<shard_op>(second_input, on_shards)); // of which it needs all elements
 static_assert(!of_call<full_op>(everything, on_shards));    // any other op never does
 
+struct random_op : shard_op { // y = f(x, z), with random numbers
+  static constexpr char const* name = "random_op";
+  static constexpr bool draws_random = true;
+};
+static_assert(!of_call<random_op>(everything, on_shards) && of_call<random_op>(everything, reads_in_full<0>));
+static_assert(of_call<random_op>(everything, writes_in_full));
+
 struct product_op : full_op { // y = f(x, z), element by element in both
   static constexpr char const* name = "product_op";
   static constexpr char const* layouts = "*, * -> *";

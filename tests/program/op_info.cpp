@@ -30,6 +30,16 @@ static_assert(info_of<op::dropout>.only_in_training && !info_of<op::add>.only_in
 static_assert(info_of<op::regularized_cross_entropy>.in_evaluation->identity == info_of<op::cross_entropy>.identity);
 static_assert(info_of<op::dropout>.draws_random && !info_of<op::add>.draws_random);
 
+// The elements of an op that draws random numbers depend on their positions in full tensors, whatever it declares.
+struct noise : op::add {
+  static constexpr char const* name = "noise";
+  static constexpr char const* layouts = "*, #, ...i -> *";
+  static constexpr bool draws_random = true;
+};
+static_assert(!info_of<noise>.layouts.by_elements() && info_of<noise>.layouts.inputs.elements == 0);
+static_assert(info_of<noise>.layouts.inputs.rows == 0 && info_of<noise>.layouts.inputs.inner_of(2) == 0);
+static_assert(info_of<noise>.layouts.inputs.unread == 0b10);
+
 struct own {
   static constexpr char const* name = "own";
   static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }

@@ -236,10 +236,9 @@ private:
     }
     kinds_[i] = ends ? division_kind::ends : division_kind::continues;
     if (ends) return true;
-    // Repeats, accumulators and the host need the full result. Random numbers depend on positions in the full result.
+    // Repeats, accumulators and the host need the full result.
     auto const& result_info = p_.values[n.outputs[0].value];
-    if (result_info.is_loop_carried() || result_info.accumulates || is_observed(result_info) || n.op->draws_random)
-      return false;
+    if (result_info.is_loop_carried() || result_info.accumulates || is_observed(result_info)) return false;
     division d{ranks_, shape_of(n.inputs[0]).rank, parts};
     auto options = n.attributes;
     if (n.op->has_divide && !n.op->divide(options, d)) {

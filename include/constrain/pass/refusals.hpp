@@ -30,14 +30,15 @@ template <diagnosis d> struct own_pass_is_not_constant {
                 "and let none throw, overflow or index beyond an array");
 };
 
-/// An optimizer or a policy's pass needs full tensors or blocks of elements, but tensor parallelism divides these
-/// tensors.
+/// An optimizer or a policy's pass needs full tensors or blocks of elements, or draws random numbers, but tensor
+/// parallelism divides these tensors.
 template <diagnosis d> struct divided_tensor_is_read {
   static_assert(d.ok(),
                 "parallel::tensor: an operation, `op`, of the optimizer or of a policy's pass needs a gradient, "
                 "parameter or state in the layout `needed`, but the ranks hold it in the layout `held`, and each "
                 "rank has only a range of it; use an element-wise optimizer, for example optimizer::adamw, and let "
-                "passes call only ops whose `layouts` have the pattern * for every operand, as in \"* -> *\"");
+                "passes call only ops that draw no random numbers and whose `layouts` have the pattern * for every "
+                "operand, as in \"* -> *\"");
 };
 
 /// Tensor parallelism can divide nothing in the model, because of an op between two linear layers.

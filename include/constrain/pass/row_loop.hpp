@@ -67,10 +67,10 @@ private:
     return false;
   }
 
-  /// Whether node i is in the same loop as the head, draws no random numbers, and can process chunks of rows of `r`.
+  /// Whether node i is in the same loop as the head, and can process chunks of rows of `r`.
   constexpr bool accepts_rows(int i, ref r) const {
     auto const& n = p_.nodes[i];
-    if (nest_.parent[i] != nest_.parent[head_] || n.op->draws_random) return false;
+    if (nest_.parent[i] != nest_.parent[head_]) return false;
     for (int k = 0; k < n.inputs.size(); ++k)
       if (n.inputs[k] == r && (n.op->layouts.inputs.rows >> k & 1u) == 0) return false;
     for (int j = 0; j < n.outputs.size(); ++j)

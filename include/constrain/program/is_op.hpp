@@ -35,7 +35,8 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///     using written_as = other_op;                      // the op that a model calls and that a pass replaces with
 ///                                                       // this op (checkpoint::keep)
 ///     static constexpr unsigned gemm_operands = 0b11;   // bit i: input i is an operand of a GEMM; see op_info
-///     static constexpr bool draws_random = true;        // each call in a model or a pass gets its own random key
+///     static constexpr bool draws_random = true;        // each call in a model or a pass gets its own random key; in
+///                                                       // `layouts`, every pattern but # means -
 ///     static constexpr void flat_form(builder&, node const&); // appends the nodes that replace a call whose input 0
 ///                                                       // is a shard; without it, a call that does not work
 ///                                                       // element by element gets the full tensor

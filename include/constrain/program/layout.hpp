@@ -39,7 +39,8 @@ struct layout_change {
 ///
 /// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function
 /// `divide` (division.hpp), a letter need not hold for single indices, only for ranges of indices, such as the columns
-/// of one attention head. Without `layouts`, every operand has `-`.
+/// of one attention head. Without `layouts`, every operand has `-`. An op that draws random numbers has `-`, too, in
+/// place of every other pattern but `#`, since the numbers depend on positions in the full tensors.
 struct layout_rule {
   /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {
@@ -59,6 +60,13 @@ struct layout_rule {
   side inputs;       // of the inputs
   side outputs;      // of the outputs
   bool valid = true; // whether the parsed text is a valid rule
+
+  /// This rule with the pattern - in place of every pattern but #, for an op that needs full tensors.
+  constexpr layout_rule of_full_tensors() const {
+    layout_rule full;
+    full.inputs.unread = inputs.unread;
+    return full;
+  }
 
   /// Whether a call can work on shards of the operands with the pattern `*`.
   constexpr bool by_elements() const { return outputs.elements != 0; }

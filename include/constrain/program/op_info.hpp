@@ -235,6 +235,7 @@ template <class op> constexpr op_info make_op_info() {
     info.has_in_evaluation = true;
   }
   set_properties<op>(info);
+  if (info.draws_random) info.layouts = info.layouts.of_full_tensors();
   return info;
 }
 
