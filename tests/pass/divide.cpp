@@ -283,6 +283,56 @@ static_assert(stops<6>(info_of<linear_with_scale>.label));
 static_assert(refuses<refusals::no_features_to_divide>(part<kept<7>{}, 2>, nullptr));
 static_assert(stops<8>(info_of<drop_connect>.label));
 
+/// A linear layer with a second output.
+struct linear_twice : op::linear {
+  static constexpr char const* name = "linear_twice";
+  static constexpr char const* layouts = "...i, oi -> ...o, ...o";
+  static constexpr inferred infer(operand_types const& in) {
+    auto const y = op::linear::infer(in);
+    return y.reason == why::nothing ? y.and_also(in[0].type, y.outputs[0].shape) : y;
+  }
+};
+/// An element-wise op with a second output.
+struct relu_and_mask {
+  static constexpr char const* name = "relu_and_mask";
+  static constexpr char const* layouts = "...f -> ...f, ...f";
+  static constexpr inferred infer(operand_types const& in) {
+    return inferred::one(in[0].type, in[0].shape).and_also(in[0].type, in[0].shape);
+  }
+};
+/// y = f(x, mask), row by row.
+struct masked {
+  static constexpr char const* name = "masked";
+  static constexpr char const* layouts = "..., ... -> ...";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+
+// Only output 0 is divided, so no call is divided that has another output which a node reads: in the middle, as the
+// first and as the second layer.
+enum place { middle, first, second };
+template <place where, bool is_read> struct two_outputs {
+  constexpr value operator()(value ids) const {
+    auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});
+    auto const weight = parameter(x, "weight", shape(8, 8), role::weight, {.stddev = 0.1});
+    auto const both = where == middle  ? emit_all<relu_and_mask>({linear("up", x, 8)})
+                      : where == first ? emit_all<linear_twice>({x, weight})
+                                       : emit_all<linear_twice>({gelu(linear("up", x, 8)), weight});
+    if (both.size() < 2) return x;
+    auto const y = where == second ? layer_norm("norm", both[0]) : linear("down", both[0], 8);
+    return is_read ? emit<masked>({layer_norm("last", y), both[1]}, {}) : y;
+  }
+};
+template <place where, bool is_read>
+constexpr program with_two = divide(
+    task<two_outputs<where, is_read>{}, causal_lm, micro_batch{.sequences = 2, .tokens = tokens}>::build(entry::predict,
+                                                                                                         dtype::f32),
+    2);
+static_assert(divided_parameters(with_two<middle, false>) == 3 && divided_parameters(with_two<first, false>) == 2);
+static_assert(divided_parameters(with_two<second, false>) == 3);
+static_assert(refuses<refusals::nothing_is_divided>(with_two<middle, true>, info_of<relu_and_mask>.label));
+static_assert(refuses<refusals::nothing_is_divided>(with_two<first, true>, info_of<op::layer_norm>.label));
+static_assert(refuses<refusals::nothing_is_divided>(with_two<second, true>, info_of<linear_twice>.label));
+
 } // namespace
 
 TEST_CASE("divide: a rank's nodes") {

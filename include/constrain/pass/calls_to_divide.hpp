@@ -57,11 +57,7 @@ public:
   constexpr bool is_own_parameter(int i, int k, int dimension) const {
     ref const r = p_.nodes[i].inputs[k];
     if (!is_parameter(p_.values[r.value].role)) return false;
-    if (is_vocabulary_[r.value]) return dimension == 0;
-    int readers = 0;
-    for (auto const& n : p_.nodes)
-      for (auto const& input : n.inputs) readers += input.value == r.value ? 1 : 0;
-    return readers == 1;
+    return is_vocabulary_[r.value] ? dimension == 0 : uses_of(r) == 1;
   }
   /// The dimension of input k of node i that has this name in the op's `layouts`; -1: none.
   constexpr int dimension_of(int i, int k, char name) const {
@@ -87,6 +83,20 @@ private:
   };
   constexpr layout_rule const& rule_of(int i) const { return p_.nodes[i].op->layouts; }
   constexpr shape const& shape_of(ref r) const { return p_.values[r.value].shape; }
+  /// The number of inputs of nodes that are the value `r`.
+  constexpr int uses_of(ref r) const {
+    int uses = 0;
+    for (auto const& n : p_.nodes)
+      for (auto const& input : n.inputs) uses += input.value == r.value ? 1 : 0;
+    return uses;
+  }
+  /// Whether only output 0 of node `n` is used, the only output that can be divided: no node reads another output, and
+  /// the model returns none.
+  constexpr bool only_output_0_is_used(node const& n) const {
+    for (int j = 1; j < n.outputs.size(); ++j)
+      if (uses_of(n.outputs[j]) > 0 || is_observed(p_.values[n.outputs[j].value])) return false;
+    return true;
+  }
 
   /// Whether the rows of parameter v can be divided over the ranks: v is an embedding, head or frozen matrix outside of
   /// repeats, without parts and with enough rows for all ranks, and every call that reads v looks up rows or computes
@@ -136,9 +146,9 @@ private:
   }
 
   /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
-  /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts, and the op has no `divide`,
-  /// which needs an input 0 that is already divided. If so, records these parts and numbers the node. At most 64 nodes
-  /// can begin a division, since `value_division::begin_mask` has 64 bits.
+  /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts, only output 0 is used, and
+  /// the op has no `divide`, which needs an input 0 that is already divided. If so, records these parts and numbers the
+  /// node. At most 64 nodes can begin a division, since `value_division::begin_mask` has 64 bits.
   constexpr bool find_begin(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->has_divide || begin_count_ == 64) return false;
@@ -154,6 +164,7 @@ private:
       begin_parts_[i] = parts_of(n.inputs[k], dimension);
       can_begin = true;
     }
+    can_begin = can_begin && only_output_0_is_used(n);
     if (can_begin && reads_a_vocabulary) vocabulary_begins_ |= std::uint64_t(1) << begin_count_;
     if (can_begin) begin_index_[i] = begin_count_++;
     return can_begin;
@@ -220,6 +231,7 @@ private:
       bool const matches = rule.inputs.inner_of(k) == name && input_parts.extents.size() == parts.extents.size();
       if (name == 0 || !matches || (!n.op->has_divide && input_parts.extents != parts.extents)) return false;
     }
+    if (!only_output_0_is_used(n)) return false;
     bool const ends = rule.outputs.inner_of(0) != name;
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
     // A bias is added once, after the sum over the ranks; it must be the last input.
