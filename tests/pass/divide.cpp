@@ -240,10 +240,32 @@ struct drop_connect : op::linear {
   static constexpr bool draws_random = true;
 };
 
+/// A linear layer that adds a value of the shape of its result.
+struct linear_plus : op::linear {
+  static constexpr char const* name = "linear_plus";
+  static constexpr inferred infer(operand_types const& in) {
+    return inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));
+  }
+  static constexpr void gradient(backward& b) {
+    b.emit<op::linear_input_gradient>({b.gradient(), b.input(1)}, {0});
+    b.emit<op::linear_weight_gradient>({b.gradient(), b.input(0)}, {1});
+    b.add(2, b.gradient());
+  }
+};
+/// A linear layer that always has a bias.
+struct affine : op::linear {
+  static constexpr char const* name = "affine";
+  static constexpr inferred infer(operand_types const& in) {
+    bool const fits = in[2].shape == shape(in[1].shape.extent[0]);
+    return fits ? op::linear::infer(in) : inferred::failure<op::widths_differ>(in[1].shape.extent[0], 0);
+  }
+};
+
 // Nothing is divided: a layer with a reader that needs all features, or with an undivided operand, or whose weight
 // another layer reads; a slice through the middle of a part; a loop-carried value; a layer with a bias that is not its
 // last operand, which each rank would add; a layer with another operand, of whose gradient a rank would have a part; a
-// layer that draws random numbers, as the first or the second of two layers.
+// layer that draws random numbers, as the first or the second of two layers; a layer that adds what is not a vector, or
+// that needs the vector that it adds.
 template <int kind> struct kept {
   constexpr value operator()(value ids) const {
     auto const x = embedding("token", ids, {.vocabulary = 7, .width = 8});
@@ -263,6 +285,10 @@ template <int kind> struct kept {
       auto const weight = parameter(x, "weight", shape(8, 8), role::weight, {.stddev = 0.1});
       return kind == 7 ? linear("head", emit<drop_connect>({x, weight}, {}), 7)
                        : emit<drop_connect>({up(), weight}, {});
+    } else if constexpr (kind == 9 || kind == 10) {
+      auto const weight = parameter(x, "weight", shape(8, 8), role::weight, {.stddev = 0.1});
+      return kind == 9 ? emit<linear_plus>({up(), weight, x}, {})
+                       : emit<affine>({up(), weight, parameter(x, "bias", shape(8), role::bias)}, {});
     } else {
       auto const weight = parameter(x, "weight", shape(7, 8), role::weight, {.stddev = 0.1});
       auto const bias = parameter(x, "bias", shape(7), role::bias);
@@ -282,6 +308,8 @@ static_assert(stops<5>(info_of<linear_with_extra>.label));
 static_assert(stops<6>(info_of<linear_with_scale>.label));
 static_assert(refuses<refusals::no_features_to_divide>(part<kept<7>{}, 2>, nullptr));
 static_assert(stops<8>(info_of<drop_connect>.label));
+static_assert(stops<9>(info_of<linear_plus>.label));
+static_assert(stops<10>(info_of<affine>.label));
 
 /// A linear layer with a second output.
 struct linear_twice : op::linear {

@@ -234,8 +234,7 @@ private:
     if (!only_output_0_is_used(n)) return false;
     bool const ends = rule.outputs.inner_of(0) != name;
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
-    // A bias is added once, after the sum over the ranks; it must be the last input.
-    if (ends && rule.inputs.added >= 0 && rule.inputs.added < n.inputs.size() - 1) return false;
+    if (ends && !can_add_after_sum(n)) return false;
     // Unused columns are 0, where an op may have no finite derivative; soft_cap has one. A sum over the features, or an
     // op with `divide`, needs ranges of equal length, too.
     if (unused(parts) > 0 && n.op != &info_of<op::soft_cap>) return false;
@@ -261,6 +260,18 @@ private:
     }
     values_[n.outputs[0].value] = {d.parts, begin_mask};
     return true;
+  }
+
+  /// Whether the input that node `n` adds (`+` in `layouts`) can be added once, after a sum over the ranks
+  /// (op::tensor_sum), instead of by `n`: it is the last input and a vector, and the op's `infer` does not need it.
+  /// Also true without such an input.
+  constexpr bool can_add_after_sum(node const& n) const {
+    int const added = n.op->layouts.inputs.added;
+    if (added < 0 || added >= n.inputs.size()) return true;
+    if (added != n.inputs.size() - 1 || shape_of(n.inputs[added]).rank != 1) return false;
+    operand_types others;
+    for (int k = 0; k < added; ++k) others.push_back({p_.values[n.inputs[k].value].type, shape_of(n.inputs[k])});
+    return n.op->infer(others, n.attributes).reason == why::nothing;
   }
 
   /// Whether a rank would have only its part of the gradient of input k, which is not divided. `ends`: whether node `n`

@@ -174,6 +174,7 @@ constexpr program dividing::run() {
 /// the features consists of full parts (`part_list`), and if `ranks` divides the numbers of features (of each part),
 /// heads and key-value heads. The input of the next linear layer must be one part. No other undivided operand of this
 /// layer, except a bias, and no undivided operand of an op with `divide` may be a trained parameter or depend on one.
+/// An operand that the op of this layer adds (`+` in `layouts`) must be a vector that the op's `infer` does not need.
 /// Only the first 64 calls that could be column-parallel are considered. Layers that become row-parallel can be among
 /// them, and a call in the body of a repeat counts once.
 ///
