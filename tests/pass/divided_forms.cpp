@@ -102,8 +102,8 @@ static_assert(refuses(reading<largest, halve>(true), info_of<largest>.label));
 static_assert(refuses(reading<halve, largest>(true), info_of<largest>.label)); // a part of halves
 static_assert(refuses(reading<halve, op::gradient_norm_squared>(true), info_of<op::gradient_norm_squared>.label));
 static_assert(reading<halve, op::gradient_norm_squared>(false).failure.ok());
-// Random numbers depend on positions in the full tensor, whether the op is element-wise, or reads only the shape, or the
-// call reads a weight as a layer does, or reads nothing that is divided.
+// Random numbers depend on positions in the full tensor, whether the op is element-wise, or reads only the shape, or
+// the call reads a weight as a layer does, or reads nothing that is divided.
 static_assert(refuses(reading<noise, halve>(true), info_of<noise>.label));
 static_assert(refuses(reading<shape_noise, halve>(true), info_of<shape_noise>.label));
 static_assert(reading<noise, halve>(false).failure.ok());
