@@ -73,7 +73,37 @@ struct model {
     return ct::linear("head", x, 7, {.role = ct::role::head});
   }
 };
-template <int sequences>
+
+/// The gradient of the table [2, vocabulary] of `two_bias_head`.
+struct table_gradient {
+  static constexpr char const* name = "table_gradient";
+  static constexpr char const* layouts = "-o -> -o";
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(ct::accumulator_of(in[0].type), ct::shape(2, in[0].shape.features()));
+  }
+};
+/// A head with two biases: their table is divided along dimension 1.
+struct two_bias_head {
+  static constexpr char const* name = "two_bias_head";
+  static constexpr char const* layouts = "...i, oi, ko -> ...o";
+  static constexpr ct::inferred infer(ct::operand_types const& in) {
+    return ct::inferred::one(in[0].type, in[0].shape.with_features(in[1].shape.extent[0]));
+  }
+  static constexpr void gradient(ct::backward& b) {
+    if (b.needs(0)) b.emit<ct::op::linear_input_gradient>({b.gradient(), b.input(1)}, {0});
+    if (b.needs(1)) b.emit<ct::op::linear_weight_gradient>({b.gradient(), b.input(0)}, {1});
+    if (b.needs(2)) b.emit<table_gradient>({b.gradient()}, {2});
+  }
+};
+struct model_with_two_biases {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 7, .width = 4, .stddev = 0.5});
+    auto const weight = ct::parameter(x, "head", ct::shape(7, 4), ct::role::head, {.stddev = 0.5});
+    auto const table = ct::parameter(x, "table", ct::shape(2, 7), ct::role::weight, {.stddev = 0.5});
+    return ct::emit<two_bias_head>({x, weight, table});
+  }
+};
+template <class model, int sequences>
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = sequences, .tokens = 8}>;
 
 /// The batch of all ranks, or the part of it that this rank trains on.
@@ -89,9 +119,9 @@ template <class trainer> ct::step_result step(trainer& t) {
 }
 
 /// Four steps of all ranks against four of one process on all their batches.
-template <class strategy, int groups, class... policies> void compare(char const* name) {
-  ct::trainer<task<2>, strategy, ct::precision::fp64, policies...> together{{}, {.seed = 3}};
-  ct::trainer<task<2 * groups>, ct::precision::fp64, policies...> alone{{}, {.seed = 3}};
+template <class model, class strategy, int groups, class... policies> void compare(char const* name) {
+  ct::trainer<task<model, 2>, strategy, ct::precision::fp64, policies...> together{{}, {.seed = 3}};
+  ct::trainer<task<model, 2 * groups>, ct::precision::fp64, policies...> alone{{}, {.seed = 3}};
   for (int i = 0; i < 4; ++i) {
     auto const ours = step(together), theirs = step(alone);
     check(!ours.skipped && !theirs.skipped, name, "a step is skipped", i);
@@ -115,9 +145,11 @@ template <class strategy, int groups, class... policies> void compare(char const
 }
 
 template <class strategy, int groups> void compare_all() {
-  compare<strategy, groups, shift, ct::optimizer::sgd>("shift");
-  compare<strategy, groups, unit_steps>("unit steps");
-  compare<strategy, groups, ct::optimizer::averaged<unit_steps>>("average of unit steps");
+  compare<model, strategy, groups, shift, ct::optimizer::sgd>("shift");
+  compare<model, strategy, groups, unit_steps>("unit steps");
+  compare<model, strategy, groups, ct::optimizer::averaged<unit_steps>>("average of unit steps");
+  compare<model_with_two_biases, strategy, groups, shift, ct::optimizer::sgd>("shift of columns");
+  compare<model_with_two_biases, strategy, groups, unit_steps>("unit steps of columns");
 }
 
 } // namespace
@@ -128,10 +160,34 @@ template <> struct constrain::kernel<shift_op, constrain::cpu> {
   }
 };
 
+template <> struct constrain::kernel<two_bias_head, constrain::cpu> {
+  template <class real>
+  static void run(call const&, tensor<real const> x, tensor<real const> weight, tensor<real const> table,
+                  tensor<real> y) {
+    auto const width = x.features(), classes = y.features();
+    for (std::int64_t row = 0; row < x.rows(); ++row)
+      for (std::int64_t o = 0; o < classes; ++o) {
+        real sum = table[o] + 2 * table[classes + o];
+        for (std::int64_t i = 0; i < width; ++i) sum += x[row * width + i] * weight[o * width + i];
+        y[row * classes + o] = sum;
+      }
+  }
+};
+template <> struct constrain::kernel<table_gradient, constrain::cpu> {
+  template <class real> static void run(call const&, tensor<real const> dy, tensor<real> dtable) {
+    auto const classes = dy.features();
+    for (std::int64_t o = 0; o < classes; ++o) {
+      real sum = 0;
+      for (std::int64_t row = 0; row < dy.rows(); ++row) sum += dy[row * classes + o];
+      dtable[o] = sum, dtable[classes + o] = 2 * sum;
+    }
+  }
+};
+
 int main() {
 #if CONSTRAIN_RANKS == 2
   compare_all<ct::parallel::tensor<2>, 1>();
-  compare<ct::parallel::tensor<2>, 1, ct::optimizer::in_backward<unit_steps>>("unit steps in the backward pass");
+  compare<model, ct::parallel::tensor<2>, 1, ct::optimizer::in_backward<unit_steps>>("unit steps in the backward pass");
 #else
   compare_all<ct::parallel::mesh<ct::parallel::ddp, ct::parallel::tensor<2>>, 2>();
   compare_all<ct::parallel::mesh<ct::parallel::zero<1, 2>, ct::parallel::tensor<2>>, 2>();

@@ -137,10 +137,11 @@ TEST_CASE("a comparison cuts no text of one length") {
   }
   CHECK(ct::compare<task, ct::policies<>>(of_texts(37, 16), {.tokens = 16, .validation_fraction = 0.1}).size() == 1);
   CHECK(ct::compare<task, ct::policies<>>(of_texts(99, 4), {.tokens = 16, .validation_fraction = 0.1}).size() == 1);
-  CHECK(sentence([&] { ct::compare<task, ct::policies<>>(of_texts(37, 12), {.validation_fraction = 0.1}); }) ==
-        "compare: each text of the corpus has 12 tokens, but a sequence has 8, so some sequences would begin within a "
-        "text; change the texts' length (.length of data::json_lines) or .tokens of the micro-batch, so that one is a "
-        "multiple of the other");
+  CHECK(
+      sentence([&] { ct::compare<task, ct::policies<>>(of_texts(37, 12), {.validation_fraction = 0.1}); }) ==
+      "compare: each text of the corpus has 12 tokens, but a sequence has 8, so some sequences would have parts of two "
+      "texts; change the texts' length (.length of data::json_lines) or the tokens in a sequence, so that one is a "
+      "multiple of the other");
 }
 
 TEST_CASE("held-out data without a label is refused before the first row") {

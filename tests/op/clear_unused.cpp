@@ -14,9 +14,10 @@ namespace {
 
 using rule = ct::op::clear_unused;
 static_assert(rule::infer(types({f32(shape(4, 5))})).outputs[0] == f32(shape(4, 5)));
+static_assert(ct::info_of<rule>.gradient == nullptr);
 static_assert(ct::info_of<rule>.guarded && ct::info_of<rule>.layouts.by_elements());
 
-constexpr rule::options options{.elements = 20, .unused = 6};
+constexpr rule::options options{.elements = 20, .period = 20, .unused = 6};
 
 /// 20 elements, of which those from `used` on are 0.
 template <class real> std::vector<real> range_of(std::int64_t used) {
@@ -53,4 +54,26 @@ TEST_CASE("clear_unused: shards of a range") {
       CHECK(std::equal(expected.begin() + first, expected.begin() + first + count, x.values().begin()));
     });
   });
+}
+
+TEST_CASE("clear_unused: of a divided dimension 1, the last columns of every row, also in shards") {
+  constexpr rule::options by_columns{.elements = 20, .period = 5, .unused = 2};
+  auto const before = range_of<float>(20);
+  std::mutex together;
+  for (int const length : {20, 8}) // the full range; three shards, the last with padding
+    tensor_group::run((20 + length - 1) / length, [&](ct::step_parameters const& of_shard) {
+      auto const first = of_shard.tensor->rank() * length, count = std::min(length, 20 - first);
+      tensor_group::run(2, [&](ct::step_parameters parameters) {
+        parameters.zero = of_shard.tensor;
+        if (parameters.tensor->rank() == 0) return;
+        array<float> x{shape(length)};
+        std::copy_n(before.begin() + first, count, x.out().data);
+        call_kernel<rule>(ct::call{ct::pack(by_columns), parameters}, x.in(), x.out());
+        std::lock_guard const lock(together);
+        for (int i = 0; i < count; ++i) {
+          auto const element = static_cast<std::size_t>(first + i);
+          CHECK(x[static_cast<std::size_t>(i)] == (element % 5 < 3 ? before[element] : 0.0f));
+        }
+      });
+    });
 }

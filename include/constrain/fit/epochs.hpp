@@ -20,7 +20,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                                          data::position start, std::int64_t sequences, data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max(),
                                          char const* caller = "batches_until");
-/// `batches_until` for a corpus, with samples of `tokens` tokens. Also throws `error` if the corpus has no sample.
+/// `batches_until` for a corpus, with samples of `tokens` tokens. Also throws `error` as `samples_in` does.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, data::corpus const& corpus, std::uint64_t seed,
                                          data::position start, std::int64_t sequences, std::int64_t tokens,
                                          data::tail tail,

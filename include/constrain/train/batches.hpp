@@ -27,7 +27,7 @@ public:
   batch_source(sample_set samples, std::uint64_t seed, data::position start, std::int64_t sequences, data::tail tail,
                int rank, int ranks, char const* caller = "batches");
   /// Like the constructor above, for a corpus and a task whose labels can be ignored. `tokens`: tokens in a sequence.
-  /// Also throws `error` if the corpus has no sample.
+  /// Also throws `error` as `samples_in` does.
   batch_source(data::corpus const& corpus, std::uint64_t seed, data::position start, std::int64_t sequences,
                std::int64_t tokens, data::tail tail, int rank, int ranks);
 

@@ -62,8 +62,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     throw error(
         {caller, caller.empty() ? "" : ": ", "each text of the corpus has ", counted(text, "token"),
          ", but a sequence has ", tokens,
-         ", so some sequences would begin within a text; change the texts' length (.length of data::json_lines) "
-         "or .tokens of the micro-batch, so that one is a multiple of the other"});
+         ", so some sequences would have parts of two texts; change the texts' length (.length of data::json_lines) "
+         "or the tokens in a sequence, so that one is a multiple of the other"});
   auto const used = size * tokens + 1; // the tokens after these fill no sample
   sample_set::words const wording{
       "corpus", "corpus has", "this corpus", "more text",

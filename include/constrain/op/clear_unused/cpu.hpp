@@ -14,8 +14,11 @@ template <> struct kernel<op::clear_unused, cpu> {
     if (ranks.rank() < ranks.size() - 1) return;
     // x is one shard of the range, or the full range.
     auto const begin = x.count == c.options.elements ? 0 : c.parameters.zero->rank() * x.count;
-    auto const used = std::clamp<std::int64_t>(c.options.elements - c.options.unused - begin, 0, x.count);
-    std::fill(x.data + used, x.data + x.count, stored(0));
+    auto const end = std::min(begin + x.count, c.options.elements), period = c.options.period;
+    for (auto next = begin / period * period + period; next - c.options.unused < end; next += period) {
+      auto const first = std::max(next - c.options.unused, begin), last = std::min(next, end);
+      std::fill(x.data + (first - begin), x.data + (last - begin), stored(0));
+    }
   }
 };
 
