@@ -96,7 +96,7 @@ TEST_CASE("lines that have no text or class are named") {
        {"[]", "{\"text\": 5, \"label\": 1}", "{\"text\": \"a\", \"label\": 1", "{\"text\": \"\xff\", \"label\": 1}"})
     CHECK(refusal(line).starts_with("'x.jsonl:1' "));
   for (auto const* lines : {"", "\n", " \r\n\n"})
-    CHECK(refusal(lines) == "the labelled texts 'x.jsonl' are empty; give a file with at least one text");
+    CHECK(refusal(lines) == "'x.jsonl' has no labelled text; give a file with at least one");
   CHECK(sentence([] { data::labelled_json_lines("/nowhere/x.jsonl", {.length = 4}); }).ends_with("check the path"));
 }
 

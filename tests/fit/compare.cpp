@@ -151,14 +151,15 @@ TEST_CASE("held-out data without a label is refused before the first row") {
   auto const said =
       sentence([&] { ct::compare<task, ct::policies<>>(corpus, {.tokens = 16, .validation_fraction = 0.1}); });
   // `evaluate`, after the row's training, says something else.
-  CHECK(said == "compare: the held-out part of the corpus has no labels, because its samples could only predict prompt "
-                "tokens or padding; give a corpus with text to predict, or change .validation_fraction or "
-                ".validation_tokens");
+  CHECK(said ==
+        "compare: the held-out part of the corpus has no valid label, because its samples could only predict prompt "
+        "tokens or padding; give a corpus with text to predict, or change .validation_fraction or "
+        ".validation_tokens");
   prompt.flip(); // the other part has none
   auto const all_given = ct::data::corpus::from_bytes(std::string(200, 'a'), prompt);
   CHECK(sentence([&] {
           ct::compare<task, ct::policies<>>(all_given, {.tokens = 16, .validation_fraction = 0.25});
-        }).starts_with("compare: the corpus has no labels"));
+        }).starts_with("compare: the corpus has no valid label"));
 }
 
 TEST_CASE("compare: every row is checked before the first one trains, and the error names the row") {

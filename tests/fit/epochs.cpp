@@ -151,7 +151,9 @@ TEST_CASE("a fit whose epochs would have no step says so") {
     ct::trainer<task> t;
     CHECK(
         sentence([&] { ct::fit(t, corpus_of(1), options); }).starts_with("fit: an epoch of the corpus has 1 sample,"));
-    CHECK(sentence([&] { ct::fit(t, corpus_of(2, {0, 1}), options); }).starts_with("fit: the corpus has no labels"));
+    CHECK(sentence([&] {
+            ct::fit(t, corpus_of(2, {0, 1}), options);
+          }).starts_with("fit: the corpus has no valid label"));
   }
 }
 

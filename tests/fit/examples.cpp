@@ -211,15 +211,17 @@ TEST_CASE("examples that do not fit end fit before the first step") {
     return sentence([&] { ct::fit(t, training, {.steps = 3, .validation = validation, .log = nullptr}); });
   };
   auto const text = ct::data::corpus::from_bytes("a corpus of text");
-  CHECK(said(all, &text) == "fit: the training data is examples, but .validation is not; give examples");
+  CHECK(said(all, &text) ==
+        "fit: .validation and the training data are of different kinds; give examples as .validation");
   CHECK(said({a.tokens, a.labels}, nullptr).starts_with("fit: 1 input was given, but the model takes 3"));
   examples const two({a.tokens, a.segments}, a.labels);
   CHECK(said(all, &two).starts_with("fit, .validation: 2 inputs were given, but the model takes 3"));
   integers const ignored(20, ct::ignored_label);
   examples const unlabeled({a.tokens, a.segments, a.lengths}, ignored);
-  CHECK(said(unlabeled, nullptr).starts_with("fit: the examples have no labels"));
-  CHECK(said(all, &unlabeled) == "fit: the .validation examples have no labels, because every label is ignored; give "
-                                 "examples with labels to predict");
+  CHECK(said(unlabeled, nullptr).starts_with("fit: the examples have no valid label"));
+  CHECK(said(all, &unlabeled) ==
+        "fit: the .validation examples have no valid label, because every label is ignored; give "
+        "examples with labels to predict");
   auto longer = a;
   longer.lengths[6] = 5;
   CHECK(said(longer.all(), nullptr) ==
@@ -230,5 +232,5 @@ TEST_CASE("examples that do not fit end fit before the first step") {
                        ct::micro_batch{.sequences = 2}>;
   ct::trainer<gpt> u;
   CHECK(sentence([&] { ct::fit(u, text, {.steps = 3, .validation = &all, .log = nullptr}); }) ==
-        "fit: the training data is a corpus, but .validation is not; give a corpus");
+        "fit: .validation and the training data are of different kinds; give a corpus as .validation");
 }

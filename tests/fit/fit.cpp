@@ -215,8 +215,8 @@ TEST_CASE("a validation corpus that cannot be read is refused before the first s
   CHECK(said(ct::data::text_from("12345"))
             .starts_with("fit, .validation: the corpus has 5 tokens, but a context of 8 needs at least 9"));
   CHECK(said(ct::data::corpus::from_bytes(std::string(40, 'a'), std::vector<bool>(40, true))) ==
-        "fit: the .validation corpus has no labels, because its samples could only predict prompt tokens or padding; "
-        "give a corpus with text to predict");
+        "fit: the .validation corpus has no valid label, because its samples could only predict prompt tokens or "
+        "padding; give a corpus with text to predict");
   CHECK(said(ct::data::random_tokens(100, 500)).find("the model's vocabulary has 256") != std::string::npos);
   CHECK(t.steps() == 0);
 }

@@ -132,11 +132,12 @@ TEST_CASE("further sets that cannot be used are refused before the first step") 
         "fit: two sets in .further_validation have the name 'books'; give each its own name");
   auto const text = ct::data::corpus::from_bytes("a corpus of text");
   CHECK(said(&all, {{"books", &text}}) ==
-        "fit: the training data is examples, but .further_validation 'books' is not; give examples");
+        "fit: .further_validation 'books' and the training data are of different kinds; give examples as "
+        ".further_validation 'books'");
   integers const ignored(40, ct::ignored_label);
   examples const unlabeled(b.tokens, ignored);
   CHECK(said(&all, {{"books", &unlabeled}})
-            .starts_with("fit: the .further_validation 'books' examples have no labels, because"));
+            .starts_with("fit: the .further_validation 'books' examples have no valid label, because"));
   examples const wrong(b.labels, b.labels);
   CHECK(said(&all, {{"books", &wrong}}).starts_with("fit, .further_validation 'books': "));
   CHECK(t.steps() == 0);

@@ -110,7 +110,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
         }) == "the metadata key 'a' occurs twice; give each key one value");
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
   CHECK(refused(std::vector<tensor>(safetensors_maximum_names + 1)) ==
-        "a safetensors file of 131073 tensors and 0 entries of metadata could not be read back; write at most "
+        "a safetensors file of 131073 tensors and 0 entries of metadata has too many names to be read; write at most "
         "131072 of each in one file");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +

@@ -167,14 +167,15 @@ TEST_CASE("batches without a label are left out") {
   CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 5, 2); }) ==
         "batches: rank 5 of 2 does not exist; give at least 1 rank, and a rank that is at least 0 and below the number "
         "of ranks");
-  CHECK(sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 0, 1); }) ==
-        "batches: the corpus has no labels, because its samples could only predict prompt tokens or padding; give a "
-        "corpus with text to learn");
+  CHECK(
+      sentence([&] { ct::batch_source(nothing, 1, {}, 1, tokens, tail::carry, 0, 1); }) ==
+      "batches: the corpus has no valid label, because its samples could only predict prompt tokens or padding; give a "
+      "corpus with text to learn");
   std::vector<bool> prompt(40, true);
   prompt[0] = prompt[39] = false; // the first token is no label, and 38 tokens fill the samples
   auto const last = corpus::from_bytes(bytes, prompt);
   CHECK(sentence([&] { ct::batch_source(last, 1, {}, 1, 37, tail::carry, 0, 1); }) ==
-        "batches: the corpus has no labels, because only its last tokens, which fill no sample, could be labels; give "
-        "fewer `.tokens` per sequence or more text to learn");
+        "batches: the corpus has no valid label, because only its last tokens, which fill no sample, could be labels; "
+        "give fewer `.tokens` per sequence or more text to learn");
   CHECK(sentence([&] { ct::batch_source(last, 1, {}, 1, 39, tail::carry, 0, 1); }).empty());
 }

@@ -302,8 +302,9 @@ TEST_CASE("examples that do not fit are refused, each in a sentence") {
   CHECK(said(b.all()) == "batches: the label \"labels\" of example 5 is 4 at position 0, outside [0, 4); pass integers "
                          "from 0 to 3, or -100 to ignore one");
   b.labels.assign(6, ct::ignored_label);
-  CHECK(said(b.all()) == "batches: the examples have no labels, because every label is ignored; give examples with "
-                         "labels to learn");
+  CHECK(said(b.all()) ==
+        "batches: the examples have no valid label, because every label is ignored; give examples with "
+        "labels to learn");
   CHECK(sentence([&] { t.evaluate(b.all()); }) ==
         "evaluate: every label is ignored, so there is no loss; pass at least one valid label");
   CHECK(sentence([&] { t.evaluate(examples(a.tokens, a.labels)); }).starts_with("evaluate: 1 input was given"));

@@ -81,8 +81,7 @@ CONSTRAIN_INLINE void labelled_texts::add(std::string_view line) {
 
 [[gnu::cold]] CONSTRAIN_INLINE examples labelled_texts::finish() && {
   auto const& arrays = *arrays_;
-  if (arrays.labels.empty())
-    throw error({"the labelled texts '", path_, "' are empty; give a file with at least one text"});
+  if (arrays.labels.empty()) throw error({"'", path_, "' has no labelled text; give a file with at least one"});
   return options_.lengths ? examples::from_storage(arrays_, {arrays.tokens, arrays.lengths}, arrays.labels)
                           : examples::from_storage(arrays_, arrays.tokens, arrays.labels);
 }

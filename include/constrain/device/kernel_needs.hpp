@@ -40,11 +40,11 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// called with these arguments. The plan contains the results of `needs_of`, so define the kernel before the first use
 /// of a trainer that calls the kernel. A kernel without `needs_of` has the defaults.
 ///
-/// A CUDA kernel may merge consecutive calls, with operands of the same dtypes, into one multi-tensor launch. The
-/// kernel then collects the operands of each call at index `call::merged_before`, and launches unless
-/// `call::more_tensors_follow`. Merged calls run in any order, or at the same time, so the plan merges only independent
-/// calls: no call reads or writes data that another call writes, except as `merges_sums` says. If the launch has one
-/// operand for all merged calls, the kernel declares this with `shared_inputs` or `merges_sums`.
+/// If a CUDA kernel allows it (`merged` above 1), the plan merges consecutive calls whose operands have the same dtypes
+/// into one multi-tensor launch. The kernel then collects the operands of each call at index `call::merged_before`, and
+/// launches unless `call::more_tensors_follow`. Merged calls run in any order, or at the same time, so the plan merges
+/// only independent calls: no call reads or writes data that another call writes, except as `merges_sums` says. If the
+/// launch has one operand for all merged calls, the kernel declares this with `shared_inputs` or `merges_sums`.
 struct kernel_needs {
   std::int64_t scratch = 0;   // bytes of `call::scratch`, separate for merged calls; at most 2^52 in total
   int launches = 1;           // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
@@ -52,7 +52,8 @@ struct kernel_needs {
                               // one; 1: the call is not merged
   unsigned shared_inputs = 0; // bit k: calls are merged only if they have the same input k
   bool merges_sums = false;   // whether merged calls accumulate into one value, output 0: the first may overwrite it,
-                              // and the others add to it (`call::add_to`); calls with other outputs are not merged
+                              // and the others add to it (`call::add_to`); calls with a different output 0 are not
+                              // merged
 };
 
 namespace detail {
@@ -96,7 +97,8 @@ template <class op, class device>
 inline constexpr bool can_call_needs_of =
     needs_without_options<kernel<op, device>> || needs_with_options<kernel<op, device>, options_of<op>>;
 
-/// Calls `needs_of` of the kernel of `op` with unpacked options. If the call is impossible, asks for -1 bytes.
+/// Calls `needs_of` of the kernel of `op` without options if that is possible, else with the unpacked options. If no
+/// call is possible, asks for -1 bytes.
 template <class op, class device>
 constexpr kernel_needs needs_of_call(operand_extents const& in, operand_extents const& out, attributes const& a) {
   if constexpr (needs_without_options<kernel<op, device>>) return kernel<op, device>::needs_of(in, out);

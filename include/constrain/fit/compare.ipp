@@ -81,8 +81,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void check_held_out(sample_set const& validation) {
   auto const wording = validation.wording();
   if (!validation.has_labels())
-    throw error({"compare: the held-out part of the ", wording.name, " has no labels, because ", wording.unlabeled,
-                 " to predict, or change .validation_fraction or .validation_tokens"});
+    throw error({"compare: the held-out part of the ", wording.name, " has no valid label, because ",
+                 wording.why_unlabelled, " to predict, or change .validation_fraction or .validation_tokens"});
 }
 
 } // namespace constrain::detail

@@ -15,12 +15,13 @@ template <class trainer, class dataset>
 [[gnu::noinline, gnu::cold]] sample_set validation_samples(data::dataset_pointer d, std::string const& name) {
   auto const* const data = d.template to<dataset>();
   if (data == nullptr)
-    throw error({"fit: the training data is ", data::kind_of<dataset>, ", but ", name, " is not; give ",
-                 data::kind_of<dataset>});
+    throw error(
+        {"fit: ", name, " and the training data are of different kinds; give ", data::kind_of<dataset>, " as ", name});
   auto samples = samples_of<trainer, true>(concat({"fit, ", name}).c_str(), *data);
   auto const wording = samples.wording();
   if (!samples.has_labels())
-    throw error({"fit: the ", name, " ", wording.name_has, " no labels, because ", wording.unlabeled, " to predict"});
+    throw error(
+        {"fit: the ", name, " ", wording.name_has, " no valid label, because ", wording.why_unlabelled, " to predict"});
   return samples;
 }
 

@@ -76,8 +76,8 @@ private:
 
 } // namespace detail
 
-/// The size of a tensor in bytes; an empty shape has one element. nullopt for a dtype that `dtype_bytes` does not list,
-/// a negative extent or a size above 2^63 - 1.
+/// The size of a tensor in bytes; a tensor without dimensions has one element. nullopt for a dtype that `dtype_bytes`
+/// does not list, a negative extent or a size above 2^63 - 1.
 constexpr std::optional<std::uint64_t> tensor_bytes(std::string_view dtype, std::vector<std::int64_t> const& shape) {
   auto const element_bytes = dtype_bytes(dtype);
   if (element_bytes == 0) return std::nullopt;

@@ -14,8 +14,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// A named tensor in the safetensors format. `bytes` is a view of the elements: row-major, little-endian, with the size
-/// that the dtype and shape require (an empty shape: one element). In files written by other programs the bytes may be
-/// unaligned: copy them, do not cast the pointer.
+/// that the dtype and shape require (without dimensions: one element). In files written by other programs the bytes may
+/// be unaligned: copy them, do not cast the pointer.
 struct tensor {
   std::string name;                 ///< Unique in its file.
   std::string dtype;                ///< "F64", "F32", "BF16", "F16", "I64", "I32", "U8", ...: see `dtype_bytes`.

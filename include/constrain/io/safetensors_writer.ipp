@@ -34,8 +34,8 @@ namespace detail {
                                                       function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_maximum_names)
     throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
-                 " entries of metadata could not be read back; write at most ", safetensors_maximum_names,
-                 " of each in one file"});
+                 " entries of metadata has too many names to be read; write at most ", safetensors_maximum_names,
+                 " of each to one file"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);
@@ -43,7 +43,7 @@ namespace detail {
       throw error({"the tensor '", t.name, "' has ",
                    dtype_bytes(t.dtype) == 0
                        ? concat({"the unsupported dtype '", t.dtype, "'; give another, such as F32"})
-                       : "a shape with a negative extent, or of more than 2^63 - 1 bytes; correct the shape"});
+                       : "a negative extent, or more than 2^63 - 1 bytes; correct its shape"});
     if (*needed != t.bytes.size())
       throw error({"the tensor '", t.name, "' has ", counted(t.bytes.size(), "byte"), ", but its dtype '", t.dtype,
                    "' and shape need ", *needed, "; correct one of them"});

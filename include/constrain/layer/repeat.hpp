@@ -29,9 +29,9 @@ template <diagnosis d> struct repeat_changes_the_shape {
 /// parameter names, as `apply` does. The program contains the body once, so its size does not depend on the number of
 /// iterations. The body must use x and return a value of x's shape. The body may read values from outside the repeat
 /// and may contain repeats; at most six loops can be nested, those over micro-batches and checkpointed segments
-/// included. `line`: the source line of the call, for errors. Refused: fewer than one iteration; an x of token ids; a
-/// body whose result has a different shape or belongs to another program; in mixed precision, a body whose result has a
-/// different type than x; in training, a body whose result passes no gradient to x.
+/// included. `line`: the source line of the call, for errors. Refused: fewer than one iteration; an x of integers, such
+/// as token ids; a body whose result has a different shape or belongs to another program; in mixed precision, a body
+/// whose result has a different type than x; in training, a body whose result passes no gradient to x.
 template <std::invocable<value> body>
 constexpr value repeat(std::string_view name, int iterations, value x, body const& b, int line = __builtin_LINE()) {
   auto& owner = x.owner();

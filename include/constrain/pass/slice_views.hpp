@@ -47,7 +47,7 @@ private:
   }
   /// Whether `r` keeps its elements until the iteration ends (`keeps_its_value` checks persistent values). A
   /// loop-carried value has one instance that the iteration reads and a different instance that the iteration writes.
-  /// The loop may overwrite the initial instance.
+  /// The loop may overwrite the initial instance. Results, which the host reads after the run, do not count.
   constexpr bool keeps_elements(ref r) const {
     auto const& info = p_.values[r.value];
     bool const is_inside_loop = r.where == at::current || r.where == at::next;

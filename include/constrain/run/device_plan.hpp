@@ -81,8 +81,8 @@ constexpr bool independent(plan const& p, step const& a, step const& b, byte_ran
   return true;
 }
 
-/// Whether two calls have the same operand wherever one launch of both has only one (`kernel_needs::shared_inputs` and
-/// `kernel_needs::merges_sums`).
+/// Whether two calls have the same operand wherever a launch takes one operand for all merged calls
+/// (`kernel_needs::shared_inputs` and `kernel_needs::merges_sums`).
 template <class plan>
 constexpr bool share_operands(plan const& p, step const& a, step const& b, kernel_needs const& needs) {
   auto const is_same = [&](int k) {
@@ -96,8 +96,8 @@ constexpr bool share_operands(plan const& p, step const& a, step const& b, kerne
 
 /// Assigns scratch memory to every step of the plan `p`. If `device::has_launches`, merges consecutive independent
 /// calls with the same op and dtypes, at most as many at a time as each of them allows (`kernel_needs::merged`), if
-/// they share the operands that one launch has only once. `calls`: the distinct calls of `p`. `rules`: the `needs_of`
-/// of each distinct call; null: none. Stops at the first step with impossible needs.
+/// they have the same operands where a launch takes one for all (`share_operands`). `calls`: the distinct calls of `p`.
+/// `rules`: the `needs_of` of each distinct call; null: none. Stops at the first step with impossible needs.
 template <class device, int steps, class plan>
 constexpr device_plan<steps> plan_for(plan const& p, distinct_calls<steps> const& calls, needs_rule const* rules) {
   device_plan<steps> out;

@@ -33,7 +33,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
                  ", but epochs are numbered from 0, and the samples of ", wording.this_name, " from 0 to ",
                  epoch_size_ - 1, "; start at one of these, or resume with the data that the run was saved with"});
   if (!samples_.has_labels())
-    throw error({caller, ": the ", wording.name_has, " no labels, because ", wording.unlabeled, " to learn"});
+    throw error({caller, ": the ", wording.name_has, " no valid label, because ", wording.why_unlabelled, " to learn"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE batch_source::batch_source(data::corpus const& corpus, std::uint64_t seed,

@@ -54,7 +54,7 @@ public:
         [&]() -> sample_set const& { return samples.emplace(detail::samples_of<evaluator, false>("evaluate", d)); },
         [&] { return detail::run_user_code(stop); });
   }
-  /// `evaluate(d, stop)` for data that is already checked, as by `fit` and `compare`.
+  /// `evaluate(d, stop)` for data that `fit` or `compare` has already checked.
   std::optional<evaluation> evaluate(sample_set const& samples, function_ref<bool()> stop) {
     return evaluate_samples([&]() -> sample_set const& { return samples; }, stop);
   }

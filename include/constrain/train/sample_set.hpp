@@ -24,11 +24,11 @@ class sample_set {
 public:
   /// Words for errors about the data set.
   struct words {
-    char const* name;         ///< Such as "corpus".
-    char const* name_has;     ///< Such as "corpus has".
-    char const* this_name;    ///< Such as "this corpus".
-    char const* more_samples; ///< What to add if there are too few samples.
-    char const* unlabeled;    ///< Why no sample has a label, and what to do; "to learn" or "to predict" follows.
+    char const* name;           ///< Such as "corpus".
+    char const* name_has;       ///< Such as "corpus has".
+    char const* this_name;      ///< Such as "this corpus".
+    char const* more_samples;   ///< What to add if there are too few samples.
+    char const* why_unlabelled; ///< Why no sample has a label, and what to do; "to learn" or "to predict" follows.
   };
   /// The properties of the data set.
   struct facts {

@@ -34,10 +34,10 @@ using entries_of_trainer =
 /// Trains a task's model with a set of policies. The memory plan and the order of the kernels are compile-time
 /// constants; the memory of all tensors is allocated at construction. With a parallel policy, all ranks must make the
 /// following calls, in the same order: construction, `step`, `enqueue`, `evaluate`, `predict`, `generate`, `set`,
-/// `scale_learning_rate`, `in_any_rank`, `save`, loads, copies out of views of tensors that several ranks hold
-/// together, and destruction. If a check in the constructor, `set`, `scale_learning_rate` or a load fails on one rank,
-/// all ranks throw. If `step`, `enqueue`, `save` or, where several ranks hold a tensor together, `evaluate`, `predict`
-/// or `generate` throws on one rank, all ranks throw, or the job ends.
+/// `scale_learning_rate`, `in_any_rank`, `save`, `resume`, the functions that load, copies out of views of tensors that
+/// several ranks hold together, and destruction. If a check in the constructor, `set`, `scale_learning_rate` or a
+/// function that loads fails on one rank, all ranks throw. If `step`, `enqueue`, `save` or, where several ranks hold a
+/// tensor together, `evaluate`, `predict` or `generate` throws on one rank, all ranks throw, or the job ends.
 template <class task_, class... list>
 class trainer : public evaluator<typename detail::entries_of_trainer<task_, list...>::checked> {
   using base = evaluator<detail::entries_of_trainer<task_, list...>>;
@@ -54,8 +54,8 @@ public:
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
   // Of one step on one rank; like the next two constants, an upper bound if chunks of logits are skipped (fusion::all).
   static constexpr double flops = entries::work.flops;
-  // By the kernels of one step on one rank, computed from the cost rules of the ops. Weights and states that an update
-  // changes, and gradients to which a kernel adds, are read and written, but count only once.
+  // Bytes that the kernels of one step on one rank read and write, computed from the cost rules of the ops. Weights and
+  // states that an update changes, and gradients to which a kernel adds, count only once.
   static constexpr double bytes_moved = entries::work.bytes_moved;
   static constexpr std::int64_t kernel_launches = entries::work.kernel_launches; // of one step on one rank
   static constexpr std::int64_t collectives = entries::work.collectives;         // calls of collectives in one step
@@ -65,9 +65,10 @@ public:
 
   /// Allocates the arena and writes the initial values of all tensors. `h`: the optimizer's hyperparameters. `run`: all
   /// other options. Throws `error` for a value out of range, for a `.clip_norm` other than 0 with
-  /// optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, if the device, MPI or NCCL cannot be
-  /// used, if the arena cannot be allocated, if the world size does not fit the parallel policy, or if the program, the
-  /// options or the hyperparameters differ between ranks.
+  /// optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, for a `.cuda_stream` without CUDA, if
+  /// the first updates or the schedule's rates would not be finite, if the device, MPI or NCCL cannot be used, if the
+  /// arena cannot be allocated, if the world size does not fit the parallel policy, or if the program, the options or
+  /// the hyperparameters differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -136,7 +137,7 @@ public:
   template <data::is_dataset dataset> batch_range batches(dataset const& d, data::tail tail = data::tail::carry) const {
     return batches(detail::samples_of<trainer, true>("batches", d), tail);
   }
-  /// `batches` for data that is already checked, as by `fit` and `compare`. `caller`: the first words of every error.
+  /// `batches` for data that `fit` or `compare` has already checked. `caller`: the first words of every error.
   batch_range batches(sample_set const& samples, data::tail tail, char const* caller = "batches") const {
     auto const start = state_.corpus == samples.fingerprint() ? state_.position : data::position{};
     return batch_range({samples, state_.seed, start, micro_batches * task::sequences, tail, ranks_.data().rank(),
@@ -162,8 +163,8 @@ public:
   /// the losses so far are from other data, forgets the lowest loss, the count of evaluations since then, and a missed
   /// evaluation. All ranks must pass the same fingerprint; this function does not check that they do.
   void begin_validation(std::uint64_t data) { detail::begin_validation(state_, data); }
-  /// Records a validation loss in the training state. Returns whether the loss is the lowest so far; false for a loss
-  /// that is not finite. All ranks must pass the same loss; this function does not check that they do.
+  /// Records a validation loss in the training state, and that no evaluation is missed. Returns whether the loss is the
+  /// lowest so far; false for a loss that is not finite. All ranks must pass the same loss; this is not checked.
   bool note_validation(double loss) {
     bool const best = detail::is_finite(loss) && loss < state_.best_validation_loss;
     if (best) state_.best_validation_loss = loss;

@@ -22,7 +22,7 @@ template <class packed, int rows> struct gemm_packed_rows {
   }
 };
 
-/// A panel of A, read in place: element (row, p) is at next[row * stride + p].
+/// A panel of A (of B in `gemm_few_rows`), read in place. `at(row, ahead)` is next[row * stride + ahead].
 template <class packed> struct gemm_rows_in_place {
   packed const* next;
   std::int64_t stride;

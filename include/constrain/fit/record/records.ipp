@@ -40,7 +40,7 @@ CONSTRAIN_INLINE records::~records() {}
 
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<step_record> records::steps() const {
   auto const path = concat({directory_, "/steps.jsonl"});
-  io::mapped_file const file(path, "the log");
+  io::mapped_file const file(path, "the records");
   std::vector<step_record> result;
   for (auto remaining = file.text(); !remaining.empty();) {
     auto const line = remaining.substr(0, remaining.find('\n'));
