@@ -103,6 +103,19 @@ struct model_with_two_biases {
     return ct::emit<two_bias_head>({x, weight, table});
   }
 };
+/// Each layer reads the head, so its bias, one tensor of a stack, is divided as the head is: a rank has 4096 elements,
+/// and a shard of zero<3, 2> half of them.
+struct model_with_a_stack {
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto x = ct::embedding("token", tokens, {.vocabulary = 8191, .width = 4, .stddev = 0.5});
+    auto const head = ct::parameter(x, "head", ct::shape(8191, 4), ct::role::head, {.stddev = 0.5});
+    x = ct::repeat("block", 2, x, [&](ct::value x) {
+      auto const bias = ct::parameter(x, "bias", ct::shape(8191), ct::role::bias, {.stddev = 0.5});
+      return x + ct::linear("down", ct::gelu(ct::emit<ct::op::linear>({x, head, bias})), 4);
+    });
+    return ct::linear(x, head);
+  }
+};
 template <class model, int sequences>
 using task = ct::task<model{}, ct::causal_lm, ct::micro_batch{.sequences = sequences, .tokens = 8}>;
 
@@ -191,7 +204,9 @@ int main() {
 #else
   compare_all<ct::parallel::mesh<ct::parallel::ddp, ct::parallel::tensor<2>>, 2>();
   compare_all<ct::parallel::mesh<ct::parallel::zero<1, 2>, ct::parallel::tensor<2>>, 2>();
-  compare_all<ct::parallel::mesh<ct::parallel::zero<3, 2>, ct::parallel::tensor<2>>, 2>();
+  using sharded = ct::parallel::mesh<ct::parallel::zero<3, 2>, ct::parallel::tensor<2>>;
+  compare_all<sharded, 2>();
+  compare<model_with_a_stack, sharded, 2, shift, ct::optimizer::sgd>("shift in a stack");
 #endif
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

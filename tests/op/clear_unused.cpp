@@ -77,3 +77,24 @@ TEST_CASE("clear_unused: of a divided dimension 1, the last columns of every row
       });
     });
 }
+
+TEST_CASE("clear_unused: every tensor of a stack, in full ranges and in shards") {
+  std::mutex together;
+  for (std::int64_t const length : {20, 10}) { // one shard, and two
+    shape const one(length);
+    auto const shards = static_cast<int>(20 / length);
+    tensor_group::run(shards, [&](ct::step_parameters const& of_shard) {
+      tensor_group::run(2, [&](ct::step_parameters parameters) {
+        parameters.zero = of_shard.tensor;
+        if (parameters.tensor->rank() == 0) return;
+        std::vector<float> x(static_cast<std::size_t>(3 * length), 1.0f);
+        auto const count = static_cast<std::int64_t>(x.size());
+        call_kernel<rule>(ct::call{ct::pack(options), parameters}, ct::tensor<float const>{x.data(), &one, count},
+                          ct::tensor<float>{x.data(), &one, count});
+        std::lock_guard const lock(together);
+        for (std::int64_t i = 0; i < count; ++i)
+          CHECK(x[static_cast<std::size_t>(i)] == (of_shard.tensor->rank() * length + i % length < 14 ? 1.0f : 0.0f));
+      });
+    });
+  }
+}
