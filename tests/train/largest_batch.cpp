@@ -41,6 +41,22 @@ static_assert(lean_peak<1> < lean_peak<3> && lean_peak<3> < lean_peak<2>);
 static_assert(largest_lean<lean_peak<3>> == 3);
 static_assert(largest_lean<ct::bytes(lean_peak<3>.count() - 1)> == 1);
 
+// A classifier has one row of logits per sequence, so the loop needs several sequences, however long they are.
+struct wide {
+  static constexpr int context = 32;
+  constexpr ct::value operator()(ct::value tokens) const {
+    auto const x = ct::embedding("token", tokens, {.vocabulary = 256, .width = 16});
+    return ct::linear("head", ct::silu(ct::linear("up", ct::mean(x, ct::axis::tokens), 512)), 1 << 17);
+  }
+};
+template <int sequences>
+constexpr ct::bytes wide_peak =
+    ct::entries<ct::task<wide{}, ct::classification, ct::micro_batch{.sequences = sequences}>, ct::policies<>>::memory
+        .peak;
+constexpr int most_wide = ct::largest_batch<ct::mebibytes(1100), wide{}, ct::classification>.sequences;
+static_assert(most_wide >= 512 && wide_peak<most_wide> <= ct::mebibytes(1100));
+static_assert(wide_peak<most_wide + 1> > ct::mebibytes(1100) && wide_peak<511> > ct::mebibytes(1100));
+
 } // namespace
 
 TEST_CASE("largest_batch: more memory, or policies that save it, give more sequences") {

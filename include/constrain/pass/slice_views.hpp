@@ -53,10 +53,17 @@ private:
     bool const is_inside_loop = r.where == at::current || r.where == at::next;
     return !info.accumulates && info.role != role::result && (!info.is_loop_carried() || is_inside_loop);
   }
-  /// Whether a node after node i reads or writes `r` itself, not through a view.
+  /// Whether a node after node i reads or writes `r` itself, or a value that is already a view of it.
   constexpr bool is_used_after(ref r, int i) const {
-    for (int j = i + 1; j < p_.nodes.size(); ++j)
-      if (p_.nodes[j].inputs.contains(r) || p_.nodes[j].outputs.contains(r)) return true;
+    auto const is_use = [&](ref used) {
+      return used == r || (used.value != r.value && is_view_of(used.value, r.value));
+    };
+    for (int j = i + 1; j < p_.nodes.size(); ++j) {
+      for (auto const& input : p_.nodes[j].inputs)
+        if (is_use(input)) return true;
+      for (auto const& output : p_.nodes[j].outputs)
+        if (is_use(output)) return true;
+    }
     return false;
   }
 

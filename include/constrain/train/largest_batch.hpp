@@ -97,17 +97,27 @@ constexpr std::int64_t loopable_logits(program const& p) {
   return 0;
 }
 
+/// The same per sequence, in a micro-batch of this number of sequences.
+template <class steps, int sequences>
+inline constexpr std::int64_t loopable_logits_of =
+    loopable_logits(steps::template passes<sequences>::before_fusion()) / sequences;
+
+/// The same, in a micro-batch of any size. One sequence may have too few rows of logits for a loop; 17 have at least
+/// two chunks of rows.
+template <class steps> constexpr std::int64_t loopable_logits_of_any() {
+  if constexpr (loopable_logits_of < steps, 1 >> 0) return loopable_logits_of<steps, 1>;
+  else return loopable_logits_of<steps, 17>;
+}
+
 /// The first number of sequences for which the head and the loss become a loop over rows because their logits are large
 /// (`slot_of::fusion::smallest_logits`). The peak may fall there. 0: none up to `maximum_sequences`.
 template <auto model, class objective, class policy_set> constexpr int first_with_row_loop() {
   constexpr auto const& fusion = policy_set::fusion::value;
-  constexpr int sequences = task_of_sequences<model, objective, 1>::tokens > 16 ? 1 : 17; // at least two chunks of rows
-  using steps = step_peaks<model, objective, policy_set>;
   if constexpr (!fusion.fuses || fusion.smallest_logits <= 0) return 0;
   else {
     // Not in an `if constexpr`, where nvcc 13 replaces the constant with text that g++ does not accept.
-    std::int64_t const logits = loopable_logits(steps::template passes<sequences>::before_fusion());
-    std::int64_t const first = logits == 0 ? 0 : (fusion.smallest_logits - 1) / (logits / sequences) + 1;
+    std::int64_t const logits = loopable_logits_of_any<step_peaks<model, objective, policy_set>>();
+    std::int64_t const first = logits == 0 ? 0 : (fusion.smallest_logits - 1) / logits + 1;
     return first <= maximum_sequences ? static_cast<int>(first) : 0;
   }
 }
