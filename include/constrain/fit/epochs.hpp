@@ -14,8 +14,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// most `limit`, and 0 if `start` is not before that epoch. Batches without a valid label do not count. A batch has
 /// `sequences` samples over all ranks. `seed` determines the order of samples. `tail`: what happens to the last samples
 /// of an epoch if they do not fill a batch. Throws as the constructor of `batch_source` does, and throws `error` if a
-/// sample has no valid label and counting the batches one by one would take more than about ten minutes. `caller`: what
-/// errors begin with.
+/// sample has no valid label and counting the batches one by one would take more than about ten minutes. `caller`: the
+/// first words of every error.
 [[gnu::cold]] std::int64_t batches_until(std::int64_t epochs, sample_set const& samples, std::uint64_t seed,
                                          data::position start, std::int64_t sequences, data::tail tail,
                                          std::int64_t limit = std::numeric_limits<std::int64_t>::max(),
@@ -36,8 +36,9 @@ namespace detail {
 
 /// The optimizer step, counted from the start of the run, after which `epochs` epochs of a data set have been read; at
 /// most `limit`, but at least the number of steps already done. If the last steps read other data, the epochs of this
-/// data set are counted from its beginning. `caller`: what errors begin with. Throws as `batches_until` does, and
-/// throws `error` if the epochs, counted from the beginning of the data set, have no step, although `limit` allows one.
+/// data set are counted from its beginning. `caller`: the first words of every error. Throws as `batches_until` does,
+/// and throws `error` if the epochs, counted from the beginning of the data set, have no step, although `limit` allows
+/// one.
 template <class trainer>
 std::int64_t steps_of_epochs(trainer const& t, std::int64_t epochs, sample_set const& samples, data::tail tail,
                              std::int64_t limit, char const* caller = "steps_of_epochs") {

@@ -43,7 +43,7 @@ template <class task, class... list> inline constexpr bool is_inference<inferenc
 /// that does not fit the trainer, for `.epochs` without a step (if `tail::drop` drops every sample with a valid label)
 /// or with too many batches to count, for files that cannot be written, for a `.best` without the best weights of this
 /// run (`.load_best`), and for data, training states or options (except `.log`, `.log_every` and `.records`) that
-/// differ between ranks. Also throws the errors of `trainer::batches` and of its range, `step`, `evaluate`,
+/// differ between ranks. Also throws the errors of `trainer::batches` and of its range, `step`, `evaluate`, `save`,
 /// `load_pretrained` and `load_tensors` (`.load_best`) and `scale_learning_rate` (`.plateau`), callbacks' exceptions,
 /// and `error` after a callback that has taken a step or loaded a run with another number of steps. If only some ranks
 /// throw, the job is aborted.

@@ -43,8 +43,8 @@ struct fit_options {
   interval log_every = 1;      // when to print a progress line; 0: never. `.records` has every step
   std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; needs
                                // `.directory`; 0: one, in the directory itself
-  bytes max_shard_size{};      // maximum size of the tensors in a file with weights in `.directory` and `.best` (one of
-                               // them is needed), as `save_options::max_shard_size`; 0: one file
+  bytes max_shard_size{};      // maximum total size of the tensors in one file with weights in `.directory` and `.best`
+                               // (one of them is needed), as `save_options::max_shard_size`; 0: one file
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
   bool load_best = false;      // at the end of the run, load the weights saved in `.best` (with optimizer::averaged:

@@ -12,7 +12,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Whether to show the rate of valid labels too: whether it is more than 0.05 % below the rate of tokens, because some
+/// Whether to show the rate of valid labels too: true if it is more than 0.05 % below the rate of tokens, because some
 /// labels are ignored or there are fewer labels than tokens.
 CONSTRAIN_INLINE bool has_two_rates(fit_result const& r) { return r.labels_per_second < 0.9995 * r.tokens_per_second; }
 

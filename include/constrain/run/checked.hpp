@@ -93,13 +93,13 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   return out;
 }
 
-/// The executor hooks of checked mode. Every write sets the tags of the 64-byte blocks that it covers; a tag identifies
-/// the value and the loop iterations. Every read of a value that is not persistent must find the tag of the value, or
-/// the tag of a host write. This detects values that are overwritten while still needed; filling memory with NaN does
-/// not always reveal them. The first output of each plan step (kernel call) must be finite if the output's dtype is
-/// floating-point. An output that the loss scale of precision::fp16 multiplies is exempt while the loss scale can still
-/// fall: if the output overflows, the trainer skips the update and lowers the loss scale. If a check fails, the hook
-/// throws an `error` that names the plan step. The tags are those of one run: make a new object for each run.
+/// The executor hooks of checked mode. Every write sets the tags of all 64-byte blocks that it touches; a tag
+/// identifies the value and the loop iterations. Every read of a value that is not persistent must find the tag of the
+/// value, or the tag of a host write. This detects values that are overwritten while still needed; filling memory with
+/// NaN does not always reveal them. The first output of each plan step (kernel call) must be finite if the output's
+/// dtype is floating-point. An output that the loss scale of precision::fp16 multiplies is exempt while the loss scale
+/// can still fall: if the output overflows, the trainer skips the update and lowers the loss scale. If a check fails,
+/// the hook throws an `error` that names the plan step. The tags are those of one run: make a new object for each run.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag; every buffer begins at a multiple of this

@@ -39,7 +39,7 @@ public:
   /// With null, copies are direct.
   void stage_in(cuda_staging_buffer* buffer) { buffer_ = buffer; }
   /// Copies `value`, which must be trivially copyable, into the buffer passed to `stage_in`. Returns the copy, valid
-  /// until the buffer's next `begin`. Returns `value` itself without a buffer, or if the copy does not fit.
+  /// until the buffer's next `begin`. Returns `value` itself if there is no buffer, or if the copy does not fit.
   template <class type> type const& staged(type const& value) const {
     return buffer_ == nullptr ? value : *static_cast<type const*>(buffer_->stage(&value, sizeof value));
   }

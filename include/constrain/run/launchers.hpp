@@ -15,7 +15,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// An operand with its address in the current iteration. A value that is stacked over loops has one instance per
-/// iteration. If such a loop does not enclose the call, the operand holds the instances of all its iterations.
+/// iteration. If such a loop does not enclose the call, the operand holds the instances of all iterations of this loop.
 struct bound_operand {
   std::byte* data = nullptr;       // address of the first element
   shape const* shape_of = nullptr; // shape of one instance

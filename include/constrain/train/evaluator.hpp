@@ -86,7 +86,7 @@ public:
   }
 
   /// The logits of one micro-batch. Inputs: [sequences, tokens], or a list of arrays. Throws `error` if the number of
-  /// arrays is wrong, if an array has the wrong type or length, or if a value is out of range.
+  /// arrays is wrong, if an array has the wrong type or length, or if a value is out of range or not finite.
   prediction<real> predict(array_list const& inputs) {
     constexpr auto ports = engine::template ports<typename entries::predict>;
     ranks_.run_passes(joint_call::predict, [&](agreement& all) {

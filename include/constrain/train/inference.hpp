@@ -46,13 +46,15 @@ public:
 
   static constexpr memory_plan memory = entries::memory;                    // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
-  static constexpr double flops = entries::work.flops;                      // of evaluating one micro-batch on one rank
+  // Of evaluating one micro-batch on one rank; an upper bound if chunks of logits are skipped (see fusion::all).
+  static constexpr double flops = entries::work.flops;
 
   /// Starts with the model's initial weights. Only the options `.seed`, `.checked`, `.measure_memory`, `.deadline`,
   /// `.cuda_device` and `.cuda_stream` have an effect; `.dropout` only sets the value of setting("dropout"), because
   /// dropout is never applied. Throws `error` for any option out of range, for a `.dropout` other than 0 without
-  /// ct::dropout, if the device cannot be used, if the arena cannot be allocated, if the world size does not fit the
-  /// parallel policy, or if the program or the options differ between ranks.
+  /// ct::dropout, for a `.cuda_stream` without CUDA, if the device, the stream, MPI or NCCL cannot be used, if the
+  /// arena cannot be allocated, if the world size does not fit the parallel policy, or if the program or the options
+  /// differ between ranks.
   explicit inference(run_options const& run = {}) : base(run) {
     if constexpr (policy_set::parallelism::value.distributed)
       if (world().size() > 1) check_ranks_agree(world(), joint_call::construction, fingerprint_of(run));

@@ -20,7 +20,7 @@ template <class policy_set> struct without_masters : policy_set {
 
 } // namespace detail
 
-/// The entry programs of an inference object (evaluate, predict, generate) after all passes, and constants from their
+/// The entry programs of an inference object (evaluate, predict, generate) after all passes, and constants of their
 /// plans. As in constrain::entries, the entries share one arena, and the parameters come first.
 template <class task_, class policy_set>
 struct inference_entries

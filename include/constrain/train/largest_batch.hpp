@@ -97,13 +97,13 @@ constexpr std::int64_t loopable_logits(program const& p) {
   return 0;
 }
 
-/// The same per sequence, in a micro-batch of this number of sequences.
+/// `loopable_logits` per sequence, in a micro-batch of `sequences` sequences.
 template <class steps, int sequences>
 inline constexpr std::int64_t loopable_logits_of =
     loopable_logits(steps::template passes<sequences>::before_fusion()) / sequences;
 
-/// The same, in a micro-batch of any size. One sequence may have too few rows of logits for a loop; 17 have at least
-/// two chunks of rows.
+/// `loopable_logits` per sequence, in a micro-batch of any size. One sequence may have too few rows of logits for a
+/// loop; 17 have at least two chunks of rows.
 template <class steps> constexpr std::int64_t loopable_logits_of_any() {
   if constexpr (loopable_logits_of < steps, 1 >> 0) return loopable_logits_of<steps, 1>;
   else return loopable_logits_of<steps, 17>;

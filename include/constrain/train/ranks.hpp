@@ -32,8 +32,8 @@ struct ranks {
   /// The ranks of `data()` that together hold the shards of a tensor.
   communicator& zero() const { return zero_group ? *zero_group : *storage_group; }
 
-  /// Calls `work`, which checks the arguments of `call`, calls `check_same_work` with the object that it gets, and then
-  /// runs forward passes, which can be collective. If `storage_group` has a single rank, does no more. Otherwise, this
+  /// Calls `work`, which checks the arguments of `call`, passes its own argument to `check_same_work`, and then runs
+  /// forward passes, which can be collective. If `storage_group` has a single rank, does no more. Otherwise, this
   /// function is collective: if a check fails on one rank, all ranks throw, and if a forward pass fails on some ranks
   /// only, the job ends (`rethrow_or_end_job`). `call`: the caller, for errors.
   void run_passes(joint_call call, function_ref<void(agreement&)> work) const;

@@ -26,12 +26,12 @@ enum class reduce {
 /// A run's options besides the optimizer's hyperparameters. The constructor of a trainer or an inference object throws
 /// `error` for a field out of range. All fields except `.measure_memory`, `.cuda_device` and `.cuda_stream` must be
 /// equal on all ranks. Dropout, maximum norm and loss scale are settings: `trainer::set` changes them, and
-/// `trainer::load` restores them from the saved run.
+/// `trainer::load` restores them from the saved run. In the fields, "the trainer" also means an inference object.
 struct run_options {
   std::uint64_t seed = 0;          // of the initial weights, the order of samples, dropout and stochastic rounding
   double clip_norm = 0;            // maximum L2 norm of all gradients together, at least 0; 0: no clipping;
                                    // optimizer::in_backward needs 0
-  schedule::any schedule{};        // of the learning rate (schedules.hpp), or your own function; constant by default;
+  schedule::any schedule{};        // learning-rate schedule (schedules.hpp) or your own function; constant by default;
                                    // no effect if neither the optimizer nor one that it wraps has a `learning_rate`
   double dropout = 0;              // probability with which ct::dropout zeroes an element, in [0, 1); a model without
                                    // ct::dropout needs 0

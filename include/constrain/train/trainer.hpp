@@ -52,7 +52,7 @@ public:
 
   static constexpr memory_plan memory = entries::memory;                    // planned bytes of one rank, by part
   static constexpr std::int64_t parameter_count = entries::parameter_count; // elements of all parameters
-  // Of one step on one rank; like the next two constants, an upper bound if chunks of logits are skipped (fusion::all).
+  // Of one step on one rank; like the next two, an upper bound if chunks of logits are skipped (see fusion::all).
   static constexpr double flops = entries::work.flops;
   // Bytes that the kernels of one step on one rank read and write, computed from the cost rules of the ops. Weights and
   // states that an update changes, and gradients to which a kernel adds, count only once.
@@ -66,9 +66,9 @@ public:
   /// Allocates the arena and writes the initial values of all tensors. `h`: the optimizer's hyperparameters. `run`: all
   /// other options. Throws `error` for a value out of range, for a `.clip_norm` other than 0 with
   /// optimizer::in_backward, for a `.dropout` other than 0 without ct::dropout, for a `.cuda_stream` without CUDA, if
-  /// the first updates or the schedule's rates would not be finite, if the device, MPI or NCCL cannot be used, if the
-  /// arena cannot be allocated, if the world size does not fit the parallel policy, or if the program, the options or
-  /// the hyperparameters differ between ranks.
+  /// the first updates or the schedule's rates would not be finite, if the device, the stream, MPI or NCCL cannot be
+  /// used, if the arena cannot be allocated, if the world size does not fit the parallel policy, or if the program, the
+  /// options or the hyperparameters differ between ranks.
   explicit trainer(hyper const& h = {}, run_options const& run = {}) : base(run), hyper_(h) {
     detail::check_trainers_agree<trainer>(world(), h, run, table());
     agreed(world(), joint_call::construction, [&] {
@@ -119,8 +119,8 @@ public:
   /// a list: `batch({tokens, lengths}, labels)`. `ignored_label` (-100) marks a missing label. For causal_lm, each
   /// label is the token that follows the input token at the same position. Alternatively, pass the inputs as labels,
   /// with labels::shift. Throws `error` if the number of arrays is wrong, if an array has the wrong type or length, if
-  /// a value is out of range, if labels equal the inputs but should be the next tokens, if labels cannot be shifted,
-  /// or, with a single rank, if no label is valid.
+  /// a value is out of range or not finite, if labels equal the inputs but should be the next tokens, if labels cannot
+  /// be shifted, or, with a single rank, if no label is valid.
   constrain::batch batch(array_list const& inputs, array_list const& labels,
                          constrain::labels label_kind = constrain::labels::shifted) const {
     auto const b = detail::batch_of_step(inputs, labels, label_kind, engine::template needs<typename entries::step>);

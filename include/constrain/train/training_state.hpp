@@ -20,7 +20,7 @@ struct training_state {
   double best_validation_loss = std::numeric_limits<double>::infinity(); // lowest so far; infinity: none yet
   std::int64_t evaluations_since_best = 0;                               // evaluations in a row without a lower loss
   std::int64_t missed_evaluation = 0; // step after which a signal prevented an evaluation that was due; 0: none
-  std::uint64_t validation = 0;       // hash of the validation data of these three values; 0: none or unknown
+  std::uint64_t validation = 0;       // hash of the validation data of the previous three values; 0: none or unknown
   double learning_rate_factor = 1;    // product of all `scale_learning_rate` factors
 };
 

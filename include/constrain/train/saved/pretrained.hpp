@@ -39,10 +39,10 @@ struct loaded_weights {
 /// together hold the tensors. Through `ranks`, before the first byte is written, all ranks agree that every check
 /// passed, and that they read the same saved run or, for other weights, the same tensors with the same types and
 /// values. Throws `error` if the weights file is missing, if a file is damaged, if a tensor of the model is stored with
-/// any other dtype or with the wrong shape, if one of `format.copies` differs from its original, or if config.json
-/// lacks a required key or contradicts the model's configuration. With `options.strict`, also throws if a tensor is
-/// missing, or is neither the model's nor matched by `format.ignored_suffixes`; without `options.strict`, if no tensor
-/// is the model's. Call this function within `agreement::run`.
+/// a dtype other than these four or with the wrong shape, if one of `format.copies` differs from its original, or if
+/// config.json lacks a required key or contradicts the model's configuration. With `options.strict`, also throws if a
+/// tensor is missing, or is neither the model's nor matched by `format.ignored_suffixes`; without `options.strict`, if
+/// no tensor is the model's. Call this function within `agreement::run`.
 [[gnu::cold]] loaded_weights load_pretrained(std::string const& path, pretrained_options const& options,
                                              parameter_list const& list, weight_format const& format, arena& memory,
                                              communicator& group, agreement& ranks);

@@ -75,8 +75,8 @@ struct opened_weights {
 }
 
 /// Opens the weights at `path`, a file or a directory. For a directory, checks its manifest, if it is a saved run, and
-/// its configuration, if this file exists and `format.configuration` is not empty. `strict`: as in
-/// `pretrained_options`. `loader`: as in `check_field`.
+/// its config.json, if this file exists and `format.configuration` is not empty. `strict`: as in `pretrained_options`.
+/// `loader`: as in `check_field`.
 [[gnu::cold]] CONSTRAIN_INLINE opened_weights open_weights(std::string const& path, bool strict,
                                                            weight_format const& format, std::string_view loader) {
   // After a save was interrupted between its two renames, the reader finds '.<name>.previous'.

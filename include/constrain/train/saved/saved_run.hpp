@@ -28,7 +28,7 @@ struct saved_configuration {
 
 /// Options of `trainer::save`.
 struct save_options {
-  /// The maximum size of the tensors in a file with weights, like Hugging Face's `max_shard_size`; 0: one file,
+  /// The maximum total size of the tensors in one file with weights, like Hugging Face's `max_shard_size`; 0: one file,
   /// model.safetensors. If the weights are larger, they are written to model-00001-of-00003.safetensors and so on, with
   /// model.safetensors.index.json; a tensor larger than this size has its own file. With several ranks, rank 0's value
   /// counts.
