@@ -40,16 +40,16 @@ using operand_extents = fixed_vector<operand_extent, std::max(node::maximum_inpu
 /// called with these arguments. The plan contains the results of `needs_of`, so define the kernel before the first use
 /// of a trainer that calls the kernel. A kernel without `needs_of` has the defaults.
 ///
-/// If a CUDA kernel allows it (`merged` above 1), the plan merges consecutive calls whose operands have the same dtypes
-/// into one multi-tensor launch. The kernel then collects the operands of each call at index `call::merged_before`, and
-/// launches unless `call::more_tensors_follow`. Merged calls run in any order, or at the same time, so the plan merges
-/// only independent calls: no call reads or writes data that another call writes, except as `merges_sums` says. If the
-/// launch has one operand for all merged calls, the kernel declares this with `shared_inputs` or `merges_sums`.
+/// If a CUDA kernel allows it (`merged` above 1), the plan merges consecutive calls whose operands have the same
+/// dtypes: one multi-tensor launch (or several: `launches`) computes all of them. The kernel then collects the operands
+/// of each call at index `call::merged_before`, and launches unless `call::more_tensors_follow`. Merged calls run in
+/// any order, or at the same time, so the plan merges only independent calls: no call reads or writes data that another
+/// call writes, except as `merges_sums` says. If the launch has one operand for all merged calls, the kernel declares
+/// this with `shared_inputs` or `merges_sums`.
 struct kernel_needs {
   std::int64_t scratch = 0;   // bytes of `call::scratch`, separate for merged calls; at most 2^52 in total
   int launches = 1;           // CUDA kernels launched by a call, or by all merged calls; a cuBLASLt GEMM counts as one
-  int merged = 1;             // maximum number of calls that are merged with this one into one launch, including this
-                              // one; 1: the call is not merged
+  int merged = 1;             // maximum number of calls that are merged, including this one; 1: the call is not merged
   unsigned shared_inputs = 0; // bit k: calls are merged only if they have the same input k
   bool merges_sums = false;   // whether merged calls accumulate into one value, output 0: the first may overwrite it,
                               // and the others add to it (`call::add_to`); calls with a different output 0 are not

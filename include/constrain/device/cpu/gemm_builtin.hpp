@@ -224,9 +224,9 @@ inline constexpr bool multiplies_pairs = false;
 
 /// Whether to use the built-in GEMM for a float GEMM even in a build with oneDNN or a CBLAS; m, n, k: as in `gemm`.
 /// Measured on processors with AVX512-BF16, with oneDNN 2.6 and OpenBLAS 0.3.21. On two Zen 4 cores, the built-in GEMM
-/// reached 1.01 times the rate of the faster one for layers with 64 and with 256 input rows, and 1.00 times with 1024
-/// (medians over the shapes of bench/gemms.cpp); on two cores of an Intel Xeon (family 6, model 207), 1.03, 1.02 and
-/// 1.00 times. On the Zen 4 cores, a step of GPT-2 124M with 4 x 64 tokens took 0.97 s instead of 0.99 s in a build
+/// reached 1.01 times the rate of the faster of the two for layers with 64 and with 256 input rows, and 1.00 times with
+/// 1024 (medians over the shapes of bench/gemms.cpp); on two cores of an Intel Xeon (family 6, model 207), 1.03, 1.02
+/// and 1.00 times. On the Zen 4 cores, a step of GPT-2 124M with 4 x 64 tokens took 0.97 s instead of 0.99 s in a build
 /// with oneDNN, and 1.0 s instead of 1.16 s in a build with OpenBLAS; on the Xeon, 0.74 s instead of 0.77 s in a build
 /// with oneDNN. In GEMMs with fewer rows or columns and in small layers, oneDNN was faster.
 constexpr bool prefers_builtin_gemm(std::int64_t m, std::int64_t n, std::int64_t k) {

@@ -43,7 +43,7 @@ inline int thread_count() noexcept {
 /// class types such as bfloat16 should use this function: in a plain loop after CONSTRAIN_SIMD, g++ keeps these objects
 /// in memory, one per lane, which is slower. `flatten` inlines `f`: g++ -O2 would call a long `f`, and a loop with a
 /// call is not vectorized (the loss of 256 tokens and its gradient, with 50257 classes in bf16, took 74 ms instead of
-/// 10.8; one core, Zen 4).
+/// 10.8 ms; one core, Zen 4).
 template <class function> [[gnu::flatten]] void simd_loop(std::int64_t count, function const& f) {
   CONSTRAIN_SIMD
   for (std::int64_t i = 0; i < count; ++i) f(i);

@@ -88,7 +88,7 @@ struct attention {
     static_assert(d.ok(), "ct::self_attention: key_value_heads is `got`, but must be a positive divisor of the number "
                           "of heads, `expected`, or 0, which means one per query head");
   };
-  /// Refused: keys or values whose element type differs from that of the queries.
+  /// Refused: keys or values with another element type than the queries.
   template <diagnosis d> struct keys_or_values_of_another_type {
     static_assert(d.ok(), "ct::self_attention: queries, keys and values must have the same element type, but do not; "
                           "make all three with ct::linear, whose results have one type, or cast all three with "
@@ -260,7 +260,7 @@ constexpr value self_attention(value q, value k, value v, attention_options opti
   return emit<op::attention>({q, k, v}, options, line);
 }
 
-/// `self_attention` with a mask that depends on the data. Also refused: a mask of a different type or shape.
+/// `self_attention` with a mask that depends on the data. Also refused: a mask of another type or shape than below.
 ///
 /// - Padded sequences: `mask` [sequences] (i32, from 0 to tokens) holds the length of each sequence, its number of
 ///   tokens; no token attends to the padding after these tokens.

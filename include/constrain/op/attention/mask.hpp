@@ -40,9 +40,9 @@ template <class index> struct attention_masks {
   }
 };
 
-/// Describes which keys each query of one sequence attends to. With every kind of mask, a query attends to one range of
-/// keys, one range of queries attends to a key, and neither end of these ranges, except empty ones, decreases from one
-/// token to the next. So the first and the last token of a tile determine the range for the tile.
+/// Describes which keys each query of one sequence attends to. With every kind of mask, the keys to which a query
+/// attends form one range, and so do the queries that attend to a key. Except for empty ranges, neither end of a range
+/// decreases from one token to the next. So the first and the last token of a tile determine the range for the tile.
 ///
 /// A token reaches back to token `first(token)`, which its document and the window determine. A query attends to a key
 /// below `length` if the later of the two tokens reaches the other. With a causal mask, the query must also not be

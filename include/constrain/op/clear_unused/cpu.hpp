@@ -8,7 +8,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// x may be a stack. Each of its tensors is one shard of a rank's range, or the full range.
+/// x may be a stack of tensors. Of each tensor, it holds this rank's range, or one shard of the range.
 template <> struct kernel<op::clear_unused, cpu> {
   template <class stored> static void run(call_of<op::clear_unused> const& c, tensor<stored const>, tensor<stored> x) {
     auto const& ranks = *c.parameters.tensor;
@@ -19,7 +19,8 @@ template <> struct kernel<op::clear_unused, cpu> {
   }
 
 private:
-  /// `first`: the `count` elements from element `begin` of the range on.
+  /// Sets to 0 the unused elements among elements [begin, begin + count) of the range. `first`: points to element
+  /// `begin`.
   template <class stored>
   static void clear(op::clear_unused::options const& o, std::int64_t begin, std::int64_t count, stored* first) {
     auto const end = std::min(begin + count, o.elements);

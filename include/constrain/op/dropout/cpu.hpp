@@ -20,7 +20,7 @@ void dropout_elements(call const& c, tensor<stored const> x, double probability,
   auto const scale = static_cast<arithmetic<stored>>(1 / (1 - probability));
   random_stream const stream{c.parameters.seed, c.parameters.step, c.random_key, c.iteration};
   auto const first_sample = c.first_sample;
-  // A block is the elements of one sample that `random_lanes::count` draws are for.
+  // A block: the elements of one sample that get their random words from one `random_lanes`.
   constexpr std::int64_t block_elements = 4 * random_lanes::count, chunk = 16384 / block_elements;
   auto const blocks = (sample_elements + block_elements - 1) / block_elements;
   parallel_chunks(samples * blocks, chunk, [=, &finish](std::int64_t begin, std::int64_t end) {

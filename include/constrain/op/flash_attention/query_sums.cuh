@@ -6,9 +6,9 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// Values of each query of a strip [rows, columns] that the gradient needs: the logsumexp of the scaled scores, as an
-/// exponent of 2, and -sum(dy y). `of_columns`: whether the queries are the columns of the strip; otherwise, they are
-/// its rows.
+/// For each query of a strip [rows, columns], the values that the gradient needs: the logsumexp of the scaled scores,
+/// as an exponent of 2, and -sum(dy y). `of_columns`: whether the queries are the columns of the strip; otherwise, they
+/// are its rows.
 template <bool of_columns, class real, int rows, int columns> struct flash_query_sums {
   static constexpr int count = of_columns ? columns / 4 : rows / 8; // queries of which a lane holds values
   real log2_sums[count]{}, minus_row_sums[count]{};

@@ -108,7 +108,8 @@ struct gradient_norm_squared {
   }
 
   /// Appends the form of node `n` for a gradient that is divided over the ranks of a tensor group: the squared norms of
-  /// the ranks are summed. Unused rows of the gradient, which a policy's pass may have changed, are set to 0 before.
+  /// the ranks are summed. Before that, unused elements of the gradient, which a policy's pass may have changed, are
+  /// set to 0.
   static constexpr void divided_form(builder& out, node const& n) {
     append_clear_unused(out, n.inputs[0], n.line);
     out.program.add_node(n);

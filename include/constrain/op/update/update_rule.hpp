@@ -56,7 +56,8 @@ public:
                           "and call ct::update_rule::average only once (optimizer::averaged also calls it)");
   };
 
-  /// The rule adds a state whose blocks do not divide the chunks in which parameters are divided over ranks.
+  /// The rule adds a state with a `block`, `got`, that does not divide `expected`, which is `norm_chunk`. (Each shard
+  /// of a parameter begins at a multiple of `norm_chunk`.)
   template <diagnosis d> struct block_does_not_divide_a_chunk {
     static_assert(d.ok(), "optimizer: an element of a state describes `got` elements of a parameter, but their number "
                           "must divide `expected`, so that every rank's range begins at the start of a block; give a "
