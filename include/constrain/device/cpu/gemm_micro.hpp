@@ -75,8 +75,8 @@ template <class packed, int bytes = vector_bytes> struct gemm_blocking : vector_
   // How far ahead a micro-kernel prefetches A and B into the L1 cache: columns of A after the current one, and rows of
   // B after the next one; 0: no such prefetches. On the same Xeon, with 256 rows of x, the prefetches raised the rate
   // relative to oneDNN's from 0.94 to 0.97 (median over the shapes of bench/gemms.cpp). On Zen 4, with 64 rows of x and
-  // with rows of B that begin between two cache lines, they raised the least of these ratios from 0.55 to 0.89. They
-  // did not help vdpbf16ps.
+  // with rows of B that do not begin at the start of a cache line, they raised the least of these ratios from 0.55 to
+  // 0.89. They did not help vdpbf16ps.
   static constexpr int rows_ahead = bytes == 64 && !std::is_same_v<packed, bfloat16_pair> ? 8 : 0;
   // Whether a micro-kernel multiplies with `gemm_prefetch::interval` rows of B per iteration and prefetches C before
   // the first one, instead of during the loop. Both save instructions, whose number limits the rate while another

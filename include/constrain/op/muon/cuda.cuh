@@ -45,7 +45,7 @@ struct muon_gemms {
   constexpr gemm_extents gram() const { return {side(), side(), tall() ? rows : columns}; }
   constexpr gemm_extents square() const { return {side(), side(), side()}; }
   constexpr gemm_extents next() const { return {rows, columns, side()}; }
-  /// The number of kernels that a step launches; a cuBLASLt GEMM counts as one.
+  /// The number of kernels that a Newton-Schulz step launches; a cuBLASLt GEMM counts as one.
   constexpr int launches() const {
     return 1 + gemm_parts(left(), right(), gram()) + gemm_parts(transpose::no, transpose::no, square()) +
            gemm_parts(transpose::no, transpose::no, next());

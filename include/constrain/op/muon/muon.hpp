@@ -26,7 +26,7 @@ template <class optimizer> struct muon {
     auto result = cost_by_operands(in, out);
     auto const side = static_cast<double>(smaller_extent(in[3].shape));
     auto const elements = static_cast<double>(in[3].shape.elements());
-    // Each step runs three GEMMs: the Gram matrix, its square, and the new matrix.
+    // Each Newton-Schulz step runs three GEMMs: the Gram matrix, its square, and the new matrix.
     result.flops = optimizer::newton_schulz_steps * 2.0 * side * (2 * elements + side * side);
     return result;
   }
