@@ -18,8 +18,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// A file of tokens that is read during a run. The file is read, not mapped: if another process truncated a mapped
-/// file, this process would crash. The file stays open, so during the run it may be renamed or removed, or
-/// another file may be renamed to its path.
+/// file, this process would crash. The file stays open, so during the run it may be renamed or removed, or another file
+/// may be renamed to its path.
 class token_file {
 public:
   /// Opens the file. Throws `error` if `path` is not a readable regular file.

@@ -235,8 +235,8 @@ private:
     bool const ends = rule.outputs.inner_of(0) != name;
     if (ends && (parts.extents.size() != 1 || n.op->has_divide)) return false;
     if (ends && !can_add_after_sum(n)) return false;
-    // Unused columns are 0, where an op may have no finite derivative; soft_cap has one. A sum over the features, or an
-    // op with `divide`, needs ranges of equal length, too.
+    // Unused columns hold 0. At 0, an op may have no finite derivative, but soft_cap has one. A sum over the features,
+    // or an op with `divide`, also needs ranges of equal length.
     if (unused(parts) > 0 && n.op != &info_of<op::soft_cap>) return false;
     for (int k = 0; k < n.inputs.size(); ++k) {
       int const dimension = dimension_of(i, k, name);

@@ -20,8 +20,9 @@ constexpr int next_shared(program const& p, int v) {
 }
 
 /// The value of `step` that holds the parameter or setting `info` of another entry; the number of values if there is
-/// none. A parameter: the first of `step` after value `previous`, which becomes the result. A setting: the one of this
-/// name, since a policy's pass may add settings to all entries after an objective has added some to `step`.
+/// none. For a parameter, this is the first parameter of `step` after value `previous`, and `previous` becomes its
+/// index. For a setting, this is the setting with the same name, since a policy's pass may add settings to all entries
+/// after an objective has added some to `step`.
 constexpr int find_shared(program const& step, value_info const& info, int& previous) {
   bool const is_setting = info.role == role::setting;
   int v = is_setting ? 0 : previous + 1;

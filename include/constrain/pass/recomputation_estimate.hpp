@@ -131,7 +131,7 @@ private:
   struct item {
     int node = 0, group = 0;
     double cost = 0;
-    std::int64_t bytes = 0, total_bytes = 0; // of the results: in one iteration, in a micro-batch
+    std::int64_t bytes = 0, total_bytes = 0; // of the results: `bytes` in one iteration, `total_bytes` in a micro-batch
     int forward_end = 0;                     // time when the node and its last reader in the forward pass are over
     backward_reads reads;                    // the reads in the backward pass if no node is dropped
     int first_input = 0, last_input = 0;     // the range of its inputs in `inputs_`

@@ -50,8 +50,8 @@ template <diagnosis d> struct nothing_is_divided {
                 "letters in the `layouts` of `op`, move dropout elsewhere, or leave the policy out");
 };
 
-/// Tensor parallelism can divide nothing in the model, because of the model's sizes, or because its layers share
-/// parameters.
+/// Tensor parallelism can divide nothing in the model, although no op prevents a division: for example because of the
+/// model's sizes, or because its layers share parameters.
 template <diagnosis d> struct no_features_to_divide {
   static_assert(d.ok(),
                 "parallel::tensor: `expected` ranks can divide no layer and no vocabulary; no other layer may use "
@@ -66,7 +66,7 @@ template <diagnosis d> struct no_gradient_rule {
                         "`static constexpr void gradient(ct::backward&)`");
 };
 
-/// Backpropagation reaches a call that works on all instances of an operand.
+/// Backpropagation reaches a call that works on several instances of an operand.
 template <diagnosis d> struct gradient_of_a_stack {
   static_assert(d.ok(),
                 "an operation, `op`, between a trained parameter and the loss uses all tensors of a stack in one call, "
@@ -134,7 +134,7 @@ template <diagnosis d> struct nothing_is_trained {
                         "than ct::role::frozen, or let the policy freeze or train_only train more roles");
 };
 
-/// A call reads or writes all instances of value `got`, but the ranks exchange them one by one.
+/// A call reads or writes several instances of value `got`, but the ranks exchange them one by one.
 template <diagnosis d> struct stack_is_exchanged {
   static_assert(d.ok(),
                 "an operation, `op`, uses all tensors of a stacked gradient, parameter or state in one call, in the "

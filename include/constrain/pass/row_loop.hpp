@@ -205,8 +205,8 @@ private:
   /// Appends nodes that join the chunks of `r` into the full value.
   constexpr void join(builder& out, ref r, body const& chunks, body const& remainder, std::int64_t iterations) const;
 
-  /// Which node writes a value. `by_rows`, `as_sum`: one of the loop, row by row or as a sum; `after`: one that runs
-  /// after the loop; `constant`: one that writes a constant and runs before it; `outside`: any other, or none (inputs).
+  /// Which node writes a value. `by_rows`, `as_sum`: one of the loop, row by row or as a sum; `after`: one after the
+  /// loop; `constant`: one before the loop that writes a constant; `outside`: any other, or none (inputs).
   enum class written : unsigned char { outside, by_rows, as_sum, after, constant };
 
   program const& p_;

@@ -102,9 +102,9 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
 /// parameter's axes. For an optimizer without an update rule, one call covers all iterations of a repeat, unless the
-/// update needs a working copy of the parameter. Unused rows of a divided parameter stay 0, whatever the optimizer does
-/// to a weight of 0 with a gradient of 0. `index`: the index of the gradient among all gradients.
-/// `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
+/// update needs a working copy of the parameter. Unused elements of a divided parameter (op::clear_unused) stay 0,
+/// whatever the optimizer does to a weight of 0 with a gradient of 0. `index`: the index of the gradient among all
+/// gradients. `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
 template <class optimizer>
 constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_scale, ref hyper) {
   update_rule rule(out, gradient, norm_and_scale, hyper, op::hyper_layout_of<optimizer>());

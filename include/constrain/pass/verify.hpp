@@ -43,9 +43,9 @@ class instances_per_call {
 public:
   constexpr explicit instances_per_call(program const& p) : p_(p) {}
 
-  /// The error of the call `n`, in loops over the axes `open`, if the instances of `value` on which it works may have
-  /// gaps between them: because an inner axis is open and an outer one is not, or because an earlier call works on
-  /// another number of instances, and the value is not dense.
+  /// The error of the call `n`, in loops over the axes `open`, if there may be gaps between the instances of `value` on
+  /// which `n` works: because an inner axis is open and an outer axis with several iterations is not, or because the
+  /// value is not dense and an earlier call works on another number of instances.
   constexpr diagnosis error_of(node const& n, int value, axis_list const& open) {
     while (p_.values[value].view) value = p_.values[value].view.of.value;
     auto const& info = p_.values[value];

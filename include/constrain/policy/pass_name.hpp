@@ -14,7 +14,7 @@ enum class pass_name {
   cast,              // forward: casts for mixed precision are added
   differentiated,    // the backward pass is added
   updated,           // gradient norm, clipping and the update of every trained parameter are added; with
-                     // optimizer::in_backward, only the updates, inside the backward pass
+                     // optimizer::in_backward, the updates are inside the backward pass, without clipping
   recomputed,        // activation checkpointing is applied
   fused,             // forward: neighboring operations are fused
   sharded,           // forward: collectives are inserted

@@ -39,7 +39,7 @@ struct builder {
     if (!enclosing.push_back(axis))
       program.fail({why::program_too_large, 0, called_from, axis_list::capacity, axis_list::capacity + 1});
   }
-  /// Removes the innermost axis from `enclosing`: the next nodes come after its loop. Refused: no loop around them.
+  /// Removes the innermost axis from `enclosing`: the next nodes come after its loop. Refused: an empty `enclosing`.
   constexpr void leave() {
     if (enclosing.empty()) program.fail({why::loops_do_not_nest, 0, called_from});
     else enclosing.pop_back();

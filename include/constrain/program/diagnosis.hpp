@@ -30,7 +30,7 @@ enum class why {
   wrong_layout,               // a node reads a tensor in a layout that its op does not accept
   unguarded_write,            // a node writes a persistent value even if the gradient norm is not finite
   skipped_iteration_is_read,  // a node reads a value that a skipped iteration would write
-  stack_has_gaps,             // a call uses all instances of a value that other calls use one by one
+  stack_has_gaps,             // there may be gaps between the instances of a value on which a call works
   exchange_may_be_skipped,    // ranks with different batches exchange data in a loop that skips iterations
 };
 
@@ -48,7 +48,7 @@ struct diagnosis {
   std::int64_t expected = 0; // the number that the sentence calls `expected`
   std::int64_t got = 0;      // the number that the sentence calls `got`
   refusal_label const* refusal = nullptr; // if the reason is `refused`: the refusal; null: a kernel is missing
-  op_label const* op = nullptr;           // of a layout error: the op that the sentence calls `op`; null: none
+  op_label const* op = nullptr;           // the op that the sentence calls `op`; null: none
   layout held = layout::replicated;       // of a layout error: how the ranks hold a tensor
   layout needed = layout::replicated;     // of a layout error: how `op` needs the tensor
 

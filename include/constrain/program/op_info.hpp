@@ -95,7 +95,7 @@ struct op_info : op_label {
   unsigned workspace = 0;                // bit j: output j is scratch
   unsigned row_sums = 0;                 // bit j: output j is a sum over rows; the options are `row_sum_options`
   // bit i: input i is an operand of a GEMM: precision::tf32 rounds it; in mixed precision, if one of these operands has
-  // the compute type, the others are cast to it
+  // the compute type, the others are cast to this type
   unsigned gemm_operands = 0;
   unsigned strided_inputs = 0;  // bit i: input i may be strided
   unsigned strided_outputs = 0; // bit j: output j may be strided

@@ -55,8 +55,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
 /// Writes the model_type, and the members that Transformers reads only for some kinds of model, those about biases and
 /// sliding windows, into the open object of `json`.
 [[gnu::cold]] CONSTRAIN_INLINE void normalize_kind(io::json const& configuration, io::json_writer& json) {
-  // A Mistral is a Llama that may have a sliding window. Only a Qwen's window depends on use_sliding_window; a Qwen
-  // uses it only in the layers from max_window_layers on.
+  // A Mistral is a Llama that may have a sliding window. Only a Qwen's window depends on use_sliding_window; only the
+  // layers of a Qwen from max_window_layers on have the window.
   auto const model = configuration.value("model_type");
   std::string_view const kind = model ? model->string() : "";
   bool const is_mistral = kind == "mistral", is_qwen = kind == "qwen2" || kind == "qwen3";
