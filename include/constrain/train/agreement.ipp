@@ -57,7 +57,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 [[gnu::cold]] CONSTRAIN_INLINE void add_state(fingerprint& to, training_state const& s) {
   to.add("the number of steps done", s.steps.count()), to.add("the number of steps skipped", s.skipped);
   to.add("the seed of the run", s.seed);
-  to.add_hash("the fingerprint of the corpus of the last step", s.corpus);
+  to.add_hash("the fingerprint of the data of the last step", s.corpus);
   to.add("the epoch", s.position.epoch), to.add("the sample in the epoch", s.position.sample);
   to.add("the lowest validation loss", s.best_validation_loss);
   to.add("the number of evaluations since the lowest loss", s.evaluations_since_best);

@@ -45,7 +45,7 @@ inline constexpr std::int64_t largest_count = std::int64_t{1} << 53; // the sum 
   require_count(s.skipped, concat({"number of skipped steps (of ", steps, ")"}).c_str(), steps);
   require_count(s.position.epoch, "epoch");
   require_count(s.position.sample, "sample");
-  require_count(s.evaluations_since_best, "number of evaluations since the best");
+  require_count(s.evaluations_since_best, "number of evaluations since the lowest loss");
   require_count(s.missed_evaluation, "step of a missed evaluation", steps);
   auto const best = s.best_validation_loss, factor = s.learning_rate_factor;
   // Infinity is compared as text, because compilers with -ffast-math assume that no number is infinite.

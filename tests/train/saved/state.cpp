@@ -78,7 +78,7 @@ TEST_CASE("a state that cannot be is refused with nothing changed") {
                           {"epoch", "-1", "epoch is -1"},
                           {"epoch", huge, "epoch is " + huge},
                           {"sample", "-3", "sample is -3"},
-                          {"evaluations_since_best", "-1", "number of evaluations since the best is -1"},
+                          {"evaluations_since_best", "-1", "number of evaluations since the lowest loss is -1"},
                           {"missed_evaluation", "6", "step of a missed evaluation is 6"},
                           {"best_validation_loss", "\"nan\"", "lowest validation loss is nan"},
                           {"best_validation_loss", "\"-inf\"", "lowest validation loss is -inf"},
