@@ -37,8 +37,8 @@ template <class type> struct any_base {
     requires(std::is_base_of_v<base, type> && !std::is_same_v<base, type>)
   operator base() const;
 };
-/// Whether `type`, an aggregate, has a base class; also true if every type converts to the type of its first field,
-/// such as std::any.
+/// Whether `type`, an aggregate, has a base class; also true if the first field has a type to which every type
+/// converts, such as std::any.
 template <class type> constexpr bool has_base = requires { type{any_base<type>{}}; };
 
 /// Converts to `real` and to no other type, so that it initializes only fields of type `real`.

@@ -94,8 +94,8 @@ using micro_steps = quantity<struct micro_step_unit>;
 /// A number of tokens.
 using token_count = quantity<struct token_unit>;
 
-/// The number of a weight update, counted from 1 as in Adam's bias correction (Kingma & Ba 2015). A step whose update
-/// is skipped has no number.
+/// The number of a weight update, counted from 1 as in Adam's bias correction (Kingma & Ba 2015). A skipped step
+/// (`step_result::skipped`) has no number; with `optimizer::in_backward`, every step has one.
 struct optimizer_step {
   std::int64_t number = 1; // counted from 1
 };

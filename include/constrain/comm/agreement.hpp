@@ -88,8 +88,8 @@ template <class function> decltype(auto) run_user_code(function const& f) try { 
 /// The caller must ensure that every rank throws.
 [[noreturn, gnu::cold]] void throw_agreed(std::string message);
 
-/// The data that each rank sends in `agree`. `check_ranks_agree` uses `length` and `hash` for the text of a fingerprint
-/// instead.
+/// The data that each rank sends in `agree`. In `check_ranks_agree`, `length` and `hash` are those of a fingerprint's
+/// text, not of an error message.
 struct vote {
   std::int64_t call = 0, count = 0; // call: a `joint_call`; count: this rank's term of the sum that `agree` returns
   std::uint64_t content = 0;        // must be equal on all ranks; for example, a hash of the data read

@@ -15,9 +15,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// The operating system's text for an error number, by default `errno`.
 inline std::string reason(int number = errno) { return std::generic_category().message(number); }
 
-/// A remedy for a failure to create, write or map a file, such as "free disk space" for a full disk. `number`: the
-/// error number. Returns a string literal. The caller's error message also contains `reason(number)` and, unless the
-/// file must exist, suggests another path or directory.
+/// A remedy for a failure to create, open, write or map a file, such as "free disk space" for a full disk. `number`:
+/// the error number. Returns a string literal. The caller's error message also contains `reason(number)` and, unless
+/// the file must exist, suggests another path or directory.
 [[gnu::cold]] char const* remedy(int number = errno);
 
 /// Whether a call failed because no descriptor or no memory was free, whatever its path. `number`: the error number.
@@ -28,7 +28,8 @@ class descriptor {
 public:
   descriptor() = default;
   /// Takes ownership of the descriptor `number`; a negative number means none. Replaces 0, 1 and 2 with a larger number
-  /// of the same file: a program whose standard streams are closed may still write to these three.
+  /// of the same file: a program whose standard streams are closed may still write to these three. If this fails, the
+  /// object is empty and `errno` is set.
   explicit descriptor(int number) : number_(above_standard_streams(number)) {}
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept;
@@ -58,7 +59,7 @@ private:
 bool write_all(descriptor const& file, std::string_view bytes);
 
 /// Syncs a file or directory to disk (fsync); continues after an interruption. On failure, returns false and sets
-/// `errno`. EINVAL counts as success: file systems that cannot sync the file or directory report it.
+/// `errno`. EINVAL counts as success: file systems report it for a file or directory that they cannot sync.
 [[gnu::cold]] bool sync_to_disk(descriptor const& file);
 
 /// Opens a regular file for reading, and stores the file's status (fstat) in `*status` unless `status` is null. Throws

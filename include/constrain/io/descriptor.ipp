@@ -95,8 +95,8 @@ private:
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE bool sync_to_disk(descriptor const& file) {
-  // After a failed fsync, another one may succeed although the data is not on the disk. An interrupted one has not
-  // failed.
+  // After a failed fsync, another one may succeed although the data is not on the disk, so only an interrupted fsync,
+  // which has not failed, is repeated.
   int result = 0;
   do result = ::fsync(file.get());
   while (result != 0 && errno == EINTR);

@@ -41,8 +41,8 @@ public:
   /// (`recover`). Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if its
   /// manifest is invalid, if `path` has no name (as '/', or a missing path that ends in '..') or contains a NUL byte,
   /// if `path` is a link that is part of a loop or refers to a directory that does not exist and was not restored, if
-  /// `path` is or contains the working directory, or if a parent directory or the temporary directory cannot be
-  /// created.
+  /// `path` is or contains the working directory, or if a parent directory, the temporary directory or its mark cannot
+  /// be created.
   explicit directory_writer(std::string const& path, exchange mode = exchange::yes);
   directory_writer(directory_writer const&) = delete;
   directory_writer& operator=(directory_writer const&) = delete;

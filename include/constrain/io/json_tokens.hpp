@@ -23,7 +23,7 @@ public:
 
   /// The position's byte offset in the text.
   std::uint32_t position() const { return static_cast<std::uint32_t>(offset_); }
-  /// The byte offset of `token`, which a function of this object or of a copy returned.
+  /// The byte offset of `token`, a view that a function of this object, or of a copy of this object, has returned.
   std::uint32_t position_of(std::string_view token) const {
     return static_cast<std::uint32_t>(token.data() - text_.data());
   }

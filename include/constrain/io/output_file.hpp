@@ -32,8 +32,8 @@ public:
   void write(std::span<std::byte const> bytes);
   void write(std::string_view text) { write(text_bytes(text)); }
 
-  /// Writes the buffered bytes, syncs the file to disk and closes it. Call it once. Without this call, buffered bytes
-  /// are lost and the file remains.
+  /// Writes the buffered bytes, syncs the file to disk and closes it. Call `close` once. Without this call, buffered
+  /// bytes are lost and the file remains.
   void close();
 
   /// The size and CRC-32C of all bytes passed to `write`.

@@ -29,7 +29,7 @@ inline void write_safetensors(output_file& out, std::span<tensor const> tensors,
 }
 
 /// Writes a safetensors file atomically (see `atomic_file`). Throws the errors of the overloads above and of
-/// `atomic_file`: an older file at `path` is then unchanged, unless only syncing the directory failed.
+/// `atomic_file`: an older file at `path` is then unchanged, unless the sync of the directory failed.
 void write_safetensors(std::string const& path, std::span<tensor const> tensors, metadata_list const& metadata = {});
 
 namespace detail {
