@@ -8,7 +8,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// bfloat16, the upper half of a float: 1 sign bit, 8 exponent bits, 7 mantissa bits. It is only for storage:
-/// arithmetic converts to float. The conversions use builtins, since by default device code cannot call std::bit_cast.
+/// arithmetic converts to float. The conversions use builtins, because by default device code cannot call
+/// std::bit_cast.
 struct bfloat16 {
   std::uint16_t bits = 0; // sign, exponent, mantissa
 

@@ -15,8 +15,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// The exception that the library throws for run-time failures. `what()` is one sentence: what went wrong, where, and
-/// what to do instead. Since the sentence may quote names from files, the constructors replace control characters with
-/// '?' (see `printable`).
+/// what to do instead. Because the sentence may quote names from files, the constructors replace control characters
+/// with '?' (see `printable`).
 struct error : std::runtime_error {
   /// An error with the message `sentence`.
   explicit error(std::string sentence) : std::runtime_error(printable(std::move(sentence))) {}

@@ -30,8 +30,8 @@ inline constexpr double largest_loss_scale = 0x1p127;
 /// of at most the second does not become infinite.
 inline constexpr double smallest_fp32_option = 1e-37, largest_fp32_option = 1e38;
 
-/// Replacements for std::isfinite and std::isnan. `is_finite` and `is_nan` test bits, since with -ffast-math compilers
-/// assume that all numbers are finite.
+/// Replacements for std::isfinite and std::isnan. `is_finite` and `is_nan` test bits, because with -ffast-math,
+/// compilers assume that all numbers are finite.
 constexpr bool is_finite(double x) {
   return (__builtin_bit_cast(std::uint64_t, x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
 }

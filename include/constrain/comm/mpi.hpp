@@ -25,8 +25,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// nonzero status before MPI is finalized (detected only with glibc) ends the job, unless the other processes fail or
 /// exit too within a few seconds. If the program has initialized MPI itself, an exit of another process with status 0
 /// does not count. The collective functions of `communicator` throw `error` if MPI returns an error code (by default,
-/// MPI aborts the job instead). They transfer any number of bytes: since MPI's counts and offsets are 32-bit integers,
-/// a large transfer is cut into slices, and each slice is an MPI call. The destructor of a group, the result of
+/// MPI aborts the job instead). They transfer any number of bytes: MPI's counts and offsets are 32-bit integers, so a
+/// large transfer is cut into slices, and each slice is an MPI call. The destructor of a group, the result of
 /// `groups_of` or `strided_groups`, is collective over the group.
 class mpi final : public communicator {
 public:

@@ -10,7 +10,7 @@
 namespace constrain::inline CONSTRAIN_VARIANT::io {
 
 /// CRC-32C (Castagnoli, RFC 3720), computed eight bytes at a time (slicing-by-8: Kounavis and Berry, 2005). The
-/// checksum detects every change confined to 32 consecutive bits, and other changes with probability 1 - 2^-32.
+/// checksum detects every change confined to 32 consecutive bits, and misses about one in 2^32 other changes.
 class crc32c {
 public:
   /// Adds bytes to the checksum: several calls give the same value as one call with all bytes. Returns this object.

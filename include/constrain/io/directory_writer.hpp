@@ -34,10 +34,10 @@ public:
   /// support it, by two renames. `no`: by two renames, for tests.
   enum class exchange { yes, no };
 
-  /// Begins a save to `path`, or to the directory that `path` refers to if it is a symbolic link. Creates missing
-  /// parent directories. If an interrupted save left '.<name>.previous' with a valid mark and a manifest, and the
-  /// target does not exist or is empty, renames '.<name>.previous' to the target first. Removes what interrupted saves
-  /// to the target left: temporary directories (`remove_abandoned`), and a '.<name>.previous' that is not needed
+  /// Begins a save to `path` or, if `path` is a symbolic link, to the directory that the link refers to. Creates
+  /// missing parent directories. If an interrupted save left '.<name>.previous' with a valid mark and a manifest, and
+  /// the target does not exist or is empty, renames '.<name>.previous' to the target first. Removes what interrupted
+  /// saves to the target left: temporary directories (`remove_abandoned`), and a '.<name>.previous' that is not needed
   /// (`recover`). Throws `error` if `path` exists and is neither an empty nor a saved directory of this user, if its
   /// manifest is invalid, if `path` has no name (as '/', or a missing path that ends in '..') or contains a NUL byte,
   /// if `path` is a link that is part of a loop or refers to a directory that does not exist and was not restored, if

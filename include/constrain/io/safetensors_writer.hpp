@@ -16,8 +16,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 /// Writes tensors in the safetensors format to `out`, which the caller closes. Tensors are sorted by element size, the
 /// largest first, so that every tensor begins at a multiple of its element size; tensors of the same element size keep
 /// their order. `bytes_of(i)` returns the `tensors[i].bytes.size()` bytes of tensor i, which must be valid until the
-/// next call; it is called once per tensor, in the order of the file. Only the size of `tensors[i].bytes` is used.
-/// `metadata`: the header's "__metadata__". Throws `error` for tensors that cannot be written (more than
+/// next call; `bytes_of` is called once per tensor, in the order of the file. Only the size of `tensors[i].bytes` is
+/// used. `metadata`: the header's "__metadata__". Throws `error` for tensors that cannot be written (more than
 /// `safetensors_maximum_names`, a dtype that `dtype_bytes` does not list, an invalid shape, a wrong number of bytes, or
 /// a name that is duplicate, reserved or not UTF-8), for metadata with too many keys, a duplicate key or text that is
 /// not UTF-8, and if writing fails.
