@@ -193,7 +193,7 @@ TEST_CASE("a masking that is out of range is refused") {
   CHECK(said({}) == "masking: .vocabulary is 0; give an integer of at least 1");
   CHECK(said({.vocabulary = 5}) == "masking: .mask_token is -1; give an integer of at least 0");
   CHECK(said({.mask_token = 5, .vocabulary = 5}) ==
-        "masking: .mask_token is 5, but .vocabulary is 5; give a vocabulary that has the mask token");
+        "masking: .mask_token is 5, but .vocabulary is 5; give a .vocabulary above .mask_token");
   for (double const share : {-0.1, 0.0, 1.5}) {
     auto const text = said({.mask_token = 1, .vocabulary = 5, .share = share});
     CHECK(text.starts_with("masking: .share is "));

@@ -25,7 +25,7 @@ CONSTRAIN_INLINE std::uint64_t fixed_point(double share) { return static_cast<st
   check_count("masking", ".mask_token", options.mask_token, 0);
   if (options.mask_token >= options.vocabulary)
     throw error({"masking: .mask_token is ", options.mask_token, ", but .vocabulary is ", options.vocabulary,
-                 "; give a vocabulary that has the mask token"});
+                 "; give a .vocabulary above .mask_token"});
   check_number("masking", ".share", options.share, number_range::above_zero_to_one);
   check_number("masking", ".masked", options.masked, number_range::from_zero_to_one);
   check_number("masking", ".random", options.random, number_range::from_zero_to_one);

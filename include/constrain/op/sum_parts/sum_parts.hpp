@@ -8,7 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Options of an op with outputs that are sums over rows (`op_info::row_sums`). An output in parts must not be an
 /// accumulator: CUDA kernels always overwrite it.
 struct row_sum_options {
-  std::int64_t parts = 0; // number of parts of the rows, at most one per row, each with its sums; 0: sums over all rows
+  std::int64_t parts = 0; // number of parts into which the rows are divided, at most the number of rows; each part has
+                          // its own sums; 0: sums over all rows
 
   /// The shape of an output that sums rows of `features` elements: [features], or [parts, features].
   constexpr shape sums_of(std::int64_t features) const { return parts == 0 ? shape(features) : shape(parts, features); }

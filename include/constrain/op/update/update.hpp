@@ -111,8 +111,8 @@ template <class optimizer> struct update {
 /// rule, one element-wise update. A rule is called once for each part of the parameter. The rule of an optimizer with a
 /// base optimizer is called only once, for the full parameter, since the base may be element-wise. Such a rule calls
 /// `update_by` for each parameter that its base updates. `optimizer`: the optimizer whose rule makes the call, its
-/// base, the base of this base, and so on, or an optimizer with the same `hyper`, result type of `prepare` and `base`
-/// as one of them. Refused: any other optimizer, since it would read other bytes as its hyperparameters, and an
+/// base, the base of this base, and so on, or an optimizer with the same layout of hyperparameters (`hyper_layout_of`)
+/// as one of them. Refused: any other optimizer, because it would read other bytes as its hyperparameters, and an
 /// optimizer without a rule, if `rule` refers to a part of a parameter.
 template <class optimizer> constexpr void update_by(update_rule& rule) {
   rule.needs_hyper(hyper_layout_of<optimizer>());
