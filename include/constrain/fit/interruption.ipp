@@ -62,8 +62,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void interruption::handle(int number, siginfo_t* info, void* context) {
-  // The program's handler may call this one: if it was installed while an earlier object existed, it has replaced this
-  // handler.
+  // The program's handler may call this handler: if the program installed its handler while an earlier object existed,
+  // this handler was the previous one.
   int const outer = handled_;
   if (outer == number) return;
   handled_ = number;

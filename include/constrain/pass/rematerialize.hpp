@@ -28,10 +28,10 @@ struct node_set {
 
 namespace detail {
 
-/// Lets the backward pass recompute values of the forward pass. Each call of the forward pass is kept or dropped. If
-/// backward nodes read results of a dropped call, a clone in the backward pass repeats the call, and these nodes read
-/// the clone's results. The clone comes before the first of these nodes, in loops of the backward pass over the axes of
-/// the loops around the call. Clones, too, read the results of clones.
+/// Lets the backward pass recompute values of the forward pass. The results of each forward call are either kept for
+/// the backward pass or dropped. If backward nodes read results of a dropped call, a clone in the backward pass repeats
+/// the call, and these nodes read the clone's results. The clone comes before the first of these nodes, in loops of the
+/// backward pass over the axes of the loops around the call. Clones, too, read the results of clones.
 class rematerialization {
 public:
   static constexpr int never = std::numeric_limits<int>::max(); // above every node's index

@@ -25,10 +25,11 @@ constexpr gradient_list gradients_of(program const& p) {
   return gradients;
 }
 
-/// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks: a tensor of the
-/// parameter, or the result of an element-wise call on such a tensor. An update rule can be element-wise only if it
-/// adds element-wise calls to the calls of another optimizer, `base`; any other rule may depend on the shape. `first`:
-/// the index of the first node of the update of `parameter`, which ends with the program's last node.
+/// Refuses an optimizer that is not element-wise if it accesses a tensor that is divided over ranks: the parameter, its
+/// gradient, state or working copy, or the result of an element-wise call on such a tensor. An update rule can be
+/// element-wise only if it adds element-wise calls to the calls of another optimizer, `base`; any other rule may depend
+/// on the shape. `first`: the index of the first node of the update of `parameter`, which ends with the program's last
+/// node.
 template <class optimizer> constexpr void refuse_divided_operands(program& p, int parameter, int first) {
   if (!p.is_divided(parameter)) return;
   constexpr bool may_be_elementwise = !has_update_rule<optimizer> || requires { typename optimizer::base; };
@@ -102,9 +103,10 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 
 /// Appends the update of the parameter that `gradient` belongs to. The nodes of an update rule are in loops over the
 /// parameter's axes. For an optimizer without an update rule, one call covers all iterations of a repeat, unless the
-/// update needs a working copy of the parameter. Unused elements of a divided parameter (op::clear_unused) stay 0,
-/// whatever the optimizer does to a weight of 0 with a gradient of 0. `index`: the index of the gradient among all
-/// gradients. `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper` return.
+/// update needs a working copy of the parameter or is in the backward pass. Unused elements of a divided parameter
+/// (op::clear_unused) stay 0, whatever the optimizer does to a weight of 0 with a gradient of 0. `index`: the index of
+/// the gradient among all gradients. `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper`
+/// return.
 template <class optimizer>
 constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_scale, ref hyper) {
   update_rule rule(out, gradient, norm_and_scale, hyper, op::hyper_layout_of<optimizer>());
@@ -114,7 +116,7 @@ constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_s
   int const opened = out.open_all(by_tensor ? out.program.values[gradient].axes : axis_list());
   int const first = out.program.nodes.size();
   if (is_narrow_weight) {
-    // u8 for an optimizer without a `state_type`: rounding is stochastic, without a compensation.
+    // For an optimizer without a `state_type`, the type is u8: rounding is stochastic, without a compensation state.
     working_copy copy(out, rule, parameter, op::state_type<optimizer>(dtype::u8));
     op::update_by<optimizer>(rule);
     copy.store(index);
@@ -133,10 +135,10 @@ template <class optimizer> constexpr void update_at_the_end(builder& out, gradie
   for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, norm_and_scale, hyper);
 }
 
-/// Appends the program `p` with the update of each parameter inserted after its gradient is complete and after the last
-/// read of the parameter (`node_before_update`, which explains `recomputes_loops`). Each update has a separate scale
-/// (op::tensor_scale), without clipping; the call to op::clip_coefficient at the end only computes the norm of all
-/// gradients.
+/// Replaces the nodes of `out` by those of `p`, with the update of each parameter inserted after its gradient is
+/// complete and after the last read of the parameter (`node_before_update`, which explains `recomputes_loops`). Each
+/// update has a separate scale (op::tensor_scale), without clipping; the call to op::clip_coefficient at the end only
+/// computes the norm of all gradients.
 template <class optimizer>
 constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients,
                                   bool recomputes_loops) {

@@ -59,8 +59,8 @@ public:
   std::int64_t size() const { return facts_.size; }
   /// Hash of the content.
   std::uint64_t fingerprint() const { return facts_.fingerprint; }
-  /// Whether padded rows leave all results unchanged: false if the first labels cannot be ignored, because an op
-  /// indexes by them, if any labels are floating-point, or if padded rows add to the loss.
+  /// Whether padded rows leave all results unchanged: false if an op indexes by the first labels, so that they
+  /// cannot be ignored, if any labels are floating-point, or if padded rows add to the loss.
   bool pads() const { return facts_.pads; }
 
   /// Number of valid labels of a sample in the first array of labels.

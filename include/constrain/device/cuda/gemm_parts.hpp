@@ -10,8 +10,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Extents of a GEMM, or of its parts. GEMMs are split for two reasons. First, every matrix of a part must span fewer
 /// than 2^31 elements, unless a single row has that many: from 2^31 elements on, the heuristic of cuBLASLt 13.6 can
-/// return an algorithm that fails (github.com/NVIDIA/raft, issue 3097). Second, the remainder of padded rows is a
-/// separate part (`without_remainder_of_rows`).
+/// return an algorithm that fails (github.com/NVIDIA/raft, issue 3097). Second, if padded rows have a length that is
+/// not a multiple of 8 elements, the elements after the last multiple of 8 are a separate part
+/// (`without_remainder_of_rows`).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
   std::int64_t n = 0; // columns of op(B) and C
