@@ -111,7 +111,7 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
   CHECK(refused(std::vector<tensor>(safetensors_maximum_names + 1)) ==
         "a safetensors file of 131073 tensors and 0 entries of metadata has too many names to be read; write at most "
-        "131072 of each in one file");
+        "131072 of each to one file");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +
             "' cannot be written (No such file or directory); create its directory or choose another path, and save "
