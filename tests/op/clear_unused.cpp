@@ -38,63 +38,34 @@ TEST_CASE_TEMPLATE("clear_unused: only the last rank has unused rows", real, flo
   });
 }
 
-TEST_CASE("clear_unused: shards of a range") {
-  constexpr int shards = 3, length = 8; // the last shard has padding
-  auto const before = range_of<float>(20), expected = range_of<float>(14);
+namespace {
+
+/// Checks the kernel on the last rank of a tensor group, which has stacks of two tensors of 20 elements in shards of
+/// `length` elements. `is_used`: whether an element of the 20 is used.
+template <class function> void check_shards(rule::options const& o, std::int64_t length, function const& is_used) {
   std::mutex together;
-  tensor_group::run(shards, [&](ct::step_parameters const& of_shard) {
-    auto const first = of_shard.tensor->rank() * length, count = std::min(length, 20 - first);
+  shape const one(length);
+  tensor_group::run(static_cast<int>((20 + length - 1) / length), [&](ct::step_parameters const& of_shard) {
     tensor_group::run(2, [&](ct::step_parameters parameters) {
       parameters.zero = of_shard.tensor;
       if (parameters.tensor->rank() == 0) return;
-      array<float> x{shape(length)};
-      std::copy_n(before.begin() + first, count, x.out().data);
-      call_kernel<rule>(ct::call{ct::pack(options), parameters}, x.in(), x.out());
+      std::vector<float> x(static_cast<std::size_t>(2 * length), 1.0f);
+      call_kernel<rule>(ct::call{ct::pack(o), parameters}, ct::tensor<float const>{x.data(), &one, 2 * length},
+                        ct::tensor<float>{x.data(), &one, 2 * length});
       std::lock_guard const lock(together);
-      CHECK(std::equal(expected.begin() + first, expected.begin() + first + count, x.values().begin()));
+      for (std::int64_t i = 0; i < 2 * length; ++i)
+        if (auto const element = of_shard.tensor->rank() * length + i % length; element < 20) // the rest is padding
+          CHECK(x[static_cast<std::size_t>(i)] == (is_used(element) ? 1.0f : 0.0f));
     });
   });
 }
 
-TEST_CASE("clear_unused: of a divided dimension 1, the last columns of every row, also in shards") {
-  constexpr rule::options by_columns{.elements = 20, .period = 5, .unused = 2};
-  auto const before = range_of<float>(20);
-  std::mutex together;
-  for (int const length : {20, 8}) // the full range; three shards, the last with padding
-    tensor_group::run((20 + length - 1) / length, [&](ct::step_parameters const& of_shard) {
-      auto const first = of_shard.tensor->rank() * length, count = std::min(length, 20 - first);
-      tensor_group::run(2, [&](ct::step_parameters parameters) {
-        parameters.zero = of_shard.tensor;
-        if (parameters.tensor->rank() == 0) return;
-        array<float> x{shape(length)};
-        std::copy_n(before.begin() + first, count, x.out().data);
-        call_kernel<rule>(ct::call{ct::pack(by_columns), parameters}, x.in(), x.out());
-        std::lock_guard const lock(together);
-        for (int i = 0; i < count; ++i) {
-          auto const element = static_cast<std::size_t>(first + i);
-          CHECK(x[static_cast<std::size_t>(i)] == (element % 5 < 3 ? before[element] : 0.0f));
-        }
-      });
-    });
-}
+} // namespace
 
-TEST_CASE("clear_unused: every tensor of a stack, in full ranges and in shards") {
-  std::mutex together;
-  for (std::int64_t const length : {20, 10}) { // one shard, and two
-    shape const one(length);
-    auto const shards = static_cast<int>(20 / length);
-    tensor_group::run(shards, [&](ct::step_parameters const& of_shard) {
-      tensor_group::run(2, [&](ct::step_parameters parameters) {
-        parameters.zero = of_shard.tensor;
-        if (parameters.tensor->rank() == 0) return;
-        std::vector<float> x(static_cast<std::size_t>(3 * length), 1.0f);
-        auto const count = static_cast<std::int64_t>(x.size());
-        call_kernel<rule>(ct::call{ct::pack(options), parameters}, ct::tensor<float const>{x.data(), &one, count},
-                          ct::tensor<float>{x.data(), &one, count});
-        std::lock_guard const lock(together);
-        for (std::int64_t i = 0; i < count; ++i)
-          CHECK(x[static_cast<std::size_t>(i)] == (of_shard.tensor->rank() * length + i % length < 14 ? 1.0f : 0.0f));
-      });
-    });
+TEST_CASE("clear_unused: every tensor of a stack, in one shard, in two, and in three with padding") {
+  constexpr rule::options by_columns{.elements = 20, .period = 5, .unused = 2};
+  for (std::int64_t const length : {20, 10, 8}) {
+    check_shards(options, length, [](std::int64_t element) { return element < 14; });
+    check_shards(by_columns, length, [](std::int64_t element) { return element % 5 < 3; });
   }
 }

@@ -105,7 +105,7 @@ inline constexpr std::int64_t loopable_logits_of =
 /// `loopable_logits` per sequence, in a micro-batch of any size. One sequence may have too few rows of logits for a
 /// loop; 17 have at least two chunks of rows.
 template <class steps> constexpr std::int64_t loopable_logits_of_any() {
-  if constexpr (loopable_logits_of < steps, 1 >> 0) return loopable_logits_of<steps, 1>;
+  if constexpr (loopable_logits_of<steps, 1> != 0) return loopable_logits_of<steps, 1>;
   else return loopable_logits_of<steps, 17>;
 }
 

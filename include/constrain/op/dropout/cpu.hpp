@@ -21,17 +21,14 @@ void dropout_elements(call const& c, tensor<stored const> x, double probability,
   random_stream const stream{c.parameters.seed, c.parameters.step, c.random_key, c.iteration};
   auto const first_sample = c.first_sample;
   // A block: the elements of one sample that get their random words from one `random_lanes`.
-  constexpr std::int64_t block_elements = 4 * random_lanes::count, chunk = 16384 / block_elements;
+  constexpr std::int64_t block_elements = random_lanes::words, chunk = 16384 / block_elements;
   auto const blocks = (sample_elements + block_elements - 1) / block_elements;
   parallel_chunks(samples * blocks, chunk, [=, &finish](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       auto const sample = i / blocks, in_sample = i % blocks * block_elements;
       random_lanes const lanes(stream, (first_sample + sample) << 32 | in_sample / 4);
-      float uniforms[block_elements];
-      simd_loop(random_lanes::count, [&](std::int64_t lane) {
-        uniforms[4 * lane] = uniform(lanes.word[0][lane]), uniforms[4 * lane + 1] = uniform(lanes.word[1][lane]);
-        uniforms[4 * lane + 2] = uniform(lanes.word[2][lane]), uniforms[4 * lane + 3] = uniform(lanes.word[3][lane]);
-      });
+      float uniforms[block_elements]; // a separate loop, because g++ does not vectorize `uniform` beside bf16
+      simd_loop(block_elements, [&](std::int64_t k) { uniforms[k] = uniform(lanes.word[k]); });
       auto const first = sample * sample_elements + in_sample;
       simd_loop(std::min(block_elements, sample_elements - in_sample), [=, &finish, &uniforms](std::int64_t k) {
         y[first + k] = finish(first + k, stored(uniforms[k] < threshold ? 0 : x[first + k] * scale));

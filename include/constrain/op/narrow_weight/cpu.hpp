@@ -16,7 +16,7 @@ template <> struct kernel<op::round_stochastically, cpu> {
   /// Calls `body(i)` for all draws i, with the same results as a loop, but faster.
   static void round(round_stochastically_elements const& body) {
     if (body.norm_and_scale[1] == 0) return;
-    constexpr std::int64_t lanes = random_lanes::count, chunk = 2048; // a chunk has 16384 elements
+    constexpr std::int64_t lanes = random_lanes::draws, chunk = 2048; // a chunk has 16384 elements
     parallel_chunks(body.draws(), chunk, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; i += lanes) {
         auto const first = 8 * i - body.first % 8;
@@ -28,20 +28,15 @@ template <> struct kernel<op::round_stochastically, cpu> {
   }
 
 private:
-  /// Rounds the elements of `random_lanes::count` draws. `i`: the first draw; `first`: its first element.
+  /// Rounds the elements of `random_lanes::draws` draws. `i`: the first draw; `first`: its first element.
   static void round_block(round_stochastically_elements const& body, std::int64_t i, std::int64_t first) {
     random_lanes const lanes(body.stream(), body.first / 8 + i);
-    std::uint32_t words[4 * random_lanes::count];
-    simd_loop(random_lanes::count, [&](std::int64_t lane) {
-      words[4 * lane] = lanes.word[0][lane], words[4 * lane + 1] = lanes.word[1][lane];
-      words[4 * lane + 2] = lanes.word[2][lane], words[4 * lane + 3] = lanes.word[3][lane];
+    std::uint16_t bits[2 * random_lanes::words];
+    simd_loop(random_lanes::words, [&](std::int64_t k) {
+      bits[2 * k] = static_cast<std::uint16_t>(lanes.word[k]);
+      bits[2 * k + 1] = static_cast<std::uint16_t>(lanes.word[k] >> 16);
     });
-    std::uint16_t bits[8 * random_lanes::count];
-    simd_loop(4 * random_lanes::count, [&](std::int64_t k) {
-      bits[2 * k] = static_cast<std::uint16_t>(words[k]);
-      bits[2 * k + 1] = static_cast<std::uint16_t>(words[k] >> 16);
-    });
-    simd_loop(8 * random_lanes::count, [&bits, x = body.x + first, y = body.y + first](std::int64_t k) {
+    simd_loop(2 * random_lanes::words, [&bits, x = body.x + first, y = body.y + first](std::int64_t k) {
       y[k] = round_stochastically(x[k], bits[k]);
     });
   }
