@@ -45,7 +45,7 @@ struct work_plan {
 /// Whether kernels read a copy of this parameter in a different type. `parameter`: index of the value.
 constexpr bool is_copied(program const& p, int parameter) {
   for (auto const& info : p.values)
-    if (info.role == role::compute_copy && info.belongs_to == parameter) return true;
+    if (is_compute_copy(info.role) && info.belongs_to == parameter) return true;
   return false;
 }
 
@@ -92,15 +92,15 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
                                 device_reserve const& reserve = {}) {
   bool copied[program::maximum_values]{}; // parameters that kernels read as a copy in a different type
   for (auto const& info : p.values)
-    if (info.role == role::compute_copy) copied[info.belongs_to] = true;
+    if (is_compute_copy(info.role)) copied[info.belongs_to] = true;
   memory_plan m;
   for (int v = 0; v < p.values.size(); ++v) {
     auto const value_role = p.values[v].role;
     bytes memory_plan::*const field = is_parameter(value_role)
                                           ? (copied[v] ? &memory_plan::master_weights : &memory_plan::weights)
-                                      : value_role == role::compute_copy ? &memory_plan::weights
-                                      : value_role == role::state        ? &memory_plan::optimizer_state
-                                                                         : nullptr;
+                                      : is_compute_copy(value_role) ? &memory_plan::weights
+                                      : value_role == role::state   ? &memory_plan::optimizer_state
+                                                                    : nullptr;
     if (field != nullptr && where.buffers[v].offset >= 0) m.*field = m.*field + bytes(where.buffers[v].size);
   }
   m.gradients = peak_live_bytes(p, where, role::gradient);
@@ -109,7 +109,7 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   auto const without_activations =
       m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
   m.activations = peak_live_bytes(p, where, [](role r) {
-    return !is_parameter(r) && r != role::compute_copy && r != role::state && r != role::gradient &&
+    return !is_parameter(r) && !is_compute_copy(r) && r != role::state && r != role::gradient &&
            r != role::workspace && r != role::communication;
   });
   if (bytes(where.end) - without_activations > m.activations) m.activations = bytes(where.end) - without_activations;

@@ -14,7 +14,7 @@ public:
   constexpr explicit divided_values(program const& p) : p_(p) {
     for (int v = 0; v < p.values.size(); ++v) {
       divided_[v] = p.is_divided(v);
-      weights_[v] = is_parameter(p.values[v].role) || p.values[v].role == role::compute_copy;
+      weights_[v] = is_parameter(p.values[v].role) || is_compute_copy(p.values[v].role);
     }
   }
 

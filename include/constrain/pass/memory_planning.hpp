@@ -64,16 +64,16 @@ private:
   /// The position of the values with this role in the order of persistent values; -1: they do not persist.
   static constexpr int persistent_group(role r) {
     if (is_parameter(r)) return 0;
-    return r == role::setting ? 1 : r == role::state ? 2 : is_persistent(r) ? 3 : -1;
+    return r == role::setting ? 1 : r == role::state ? 2 : r == role::hyperparameters ? 3 : is_persistent(r) ? 4 : -1;
   }
 
   constexpr void lay_out_persistent() {
-    // The order is parameters, settings, optimizer states and hyperparameters, so that programs with and without
-    // optimizer states have the parameters and settings at the same offsets.
+    // The order is parameters, settings, optimizer states, hyperparameters and compute copies, so that programs with
+    // and without optimizer states have the parameters and settings at the same offsets.
     int const count = p_.values.size();
     int groups[program::maximum_values]{};
     for (int v = 0; v < count; ++v) groups[v] = persistent_group(p_.values[v].role);
-    for (int group = 0; group < 4; ++group)
+    for (int group = 0; group < 5; ++group)
       for (int v = 0; v < count; ++v) {
         if (groups[v] != group) continue;
         set_size_and_strides(v, nest::root);

@@ -9,6 +9,7 @@
 #include "constrain/pass/fuse.hpp"
 #include "constrain/pass/in_place.hpp"
 #include "constrain/pass/join_slices.hpp"
+#include "constrain/pass/keep_copies.hpp"
 #include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
 #include "constrain/pass/pad_rows.hpp"
@@ -71,13 +72,41 @@ template <class passes>
 inline constexpr program summed_program =
     sum_parts_together(with_policy_passes<typename passes::set, pass_name::fused, passes::fused>());
 
-/// The program before it is partitioned over ranks. With precision::tf32 on a CUDA device, GEMMs round their operands
+/// The program before compute copies are kept. With precision::tf32 on a CUDA device, GEMMs round their operands
 /// themselves. Only the passes of the step program have the member `updated`.
-template <class passes> constexpr decltype(auto) before_partition() {
+template <class passes> constexpr decltype(auto) before_keeping() {
   if constexpr (passes::set::device::value.is_cuda && requires { passes::updated; }) return (summed_program<passes>);
   else if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
     return (rounded_program<passes>);
   else return with_policy_passes<typename passes::set, pass_name::fused, passes::fused>();
+}
+
+/// Whether the entry program keeps its compute copies. The step decides for all entries (`entries::keeps_copies`).
+template <class passes> constexpr bool keeps_copies() {
+  constexpr auto const& precision = passes::set::precision::value;
+  if constexpr (!precision.masters || precision.master == precision.compute) return false;
+  else if constexpr (requires { passes::updated; }) return can_keep_copies(before_keeping<passes>());
+  else if constexpr (requires { requires passes::set::keeps_copies; }) return can_keep_copies(before_keeping<passes>());
+  else return false;
+}
+
+/// Whether updates themselves write the compute copies of their parameters. On a CUDA device, they do not, because one
+/// launch updates all parameters, with and without copies. With ZeRO's stages 1 and 2, an update works on one rank's
+/// shard of a parameter, but every rank holds the full copy.
+constexpr bool updates_write_copies(slot_of::parallelism const& parallelism, bool is_cuda) {
+  return !is_cuda && (parallelism.shards == 1 || parallelism.stage == 3);
+}
+
+/// The program `before_keeping`, with kept compute copies.
+template <class passes>
+inline constexpr program kept_program =
+    keep_copies(before_keeping<passes>(),
+                updates_write_copies(passes::set::parallelism::value, passes::set::device::value.is_cuda));
+
+/// The program before it is partitioned over ranks.
+template <class passes> constexpr decltype(auto) before_partition() {
+  if constexpr (keeps_copies<passes>()) return (kept_program<passes>);
+  else return before_keeping<passes>();
 }
 
 // The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy of the program:
@@ -205,6 +234,8 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   static constexpr decltype(auto) before_fusion() { return detail::before_fusion<passes_with_dropped, dropped>(); }
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, passes_with_dropped>());
+  /// Whether compute copies keep their bytes between runs.
+  static constexpr bool keeps_copies = detail::keeps_copies<passes_with_dropped>();
   static constexpr program sharded =
       partition(detail::before_partition<passes_with_dropped>(), set::parallelism::value);
   /// The program before values share bytes.
@@ -226,7 +257,8 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
     report_policy_passes<set, pass_name::updated>(f, to_update::updated);
     report_policy_passes<set, pass_name::recomputed>(f, recomputed);
     report_policy_passes<set, pass_name::fused>(f, fused);
-    if constexpr (set::device::value.is_cuda) f("sums together", detail::before_partition<passes_with_dropped>());
+    if constexpr (set::device::value.is_cuda) f("sums together", detail::before_keeping<passes_with_dropped>());
+    if constexpr (keeps_copies) f("copies kept", detail::before_partition<passes_with_dropped>());
     report_policy_passes<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }
@@ -298,6 +330,7 @@ template <class source> struct forward_passes {
     if constexpr (set::parallelism::value.tensor > 1) f("divided", divided());
     report_policy_passes<set, pass_name::cast>(f, cast);
     report_policy_passes<set, pass_name::fused>(f, fused);
+    if constexpr (detail::keeps_copies<forward_passes>()) f("copies kept", detail::before_partition<forward_passes>());
     report_policy_passes<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }

@@ -34,6 +34,13 @@ constexpr int find_shared(program const& step, value_info const& info, int& prev
   return is_setting ? v : previous = v;
 }
 
+/// The value of `p` that holds the kept copy of a parameter; the number of values if there is none.
+constexpr int kept_copy_of(program const& p, int parameter) {
+  int v = 0;
+  while (v < p.values.size() && !(p.values[v].role == role::kept_copy && p.values[v].belongs_to == parameter)) ++v;
+  return v;
+}
+
 /// Whether the parameters of `step` begin with those of `p` (same order, names, types, shapes and extents of the axes),
 /// and `step` has all settings of `p`, so that `p` can use their buffers. `step` may have more parameters at the end,
 /// such as those of an objective, and more settings. `p`: a program without gradients.
@@ -53,7 +60,7 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
   return true;
 }
 
-/// Moves each parameter and setting of `p` to its offset in `step`, and each parameter with an average in `step` to the
+/// Moves each parameter, setting and kept copy of `p` to its offset in `step`, and each parameter with an average in `step` to the
 /// offset of the average, so that the ops of `p` read the average. Without this move, the settings would have other
 /// offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is true. `memory`
 /// and `step_memory`: their memory layouts.
@@ -64,8 +71,14 @@ constexpr void share_persistent_values(memory_layout& memory, program const& p, 
   for (int v = 0; v < step.values.size(); ++v)
     if (step.values[v].is_average) source[step.values[v].belongs_to] = v;
   int parameter = -1; // index of the last parameter found in `step`
-  for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v))
-    memory.buffers[v].offset = step_memory.buffers[source[find_shared(step, p.values[v], parameter)]].offset;
+  int in_step[program::maximum_values]{}; // by index of the parameter or setting
+  for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
+    in_step[v] = find_shared(step, p.values[v], parameter);
+    memory.buffers[v].offset = step_memory.buffers[source[in_step[v]]].offset;
+  }
+  for (int v = 0; v < p.values.size(); ++v)
+    if (p.values[v].role == role::kept_copy)
+      memory.buffers[v].offset = step_memory.buffers[kept_copy_of(step, in_step[p.values[v].belongs_to])].offset;
 }
 
 /// The first error of a program; `why::nothing` if there is none. `step`: see `planned`.

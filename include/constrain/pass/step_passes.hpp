@@ -62,4 +62,20 @@ template <class source> constexpr node_set dropped_nodes() {
 /// nothing.
 template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 
+namespace detail {
+
+/// The program `casts_of_kept_copies(p)` after the passes that follow `keep_copies`.
+constexpr program final_casts(program const& p, slot_of::parallelism const& parallelism, bool is_cuda) {
+  return share_bytes(partition(casts_of_kept_copies(p), parallelism), is_cuda);
+}
+
+} // namespace detail
+
+/// The passes of the program that brings the kept compute copies of `step`, the passes of a step program, up to date.
+template <class step> struct casts_passes {
+  using set = typename step::set;
+  static constexpr program final =
+      detail::final_casts(detail::before_partition<step>(), set::parallelism::value, set::device::value.is_cuda);
+};
+
 } // namespace constrain

@@ -29,7 +29,7 @@ constexpr layout stored_layout(program const& p, int value, slot_of::parallelism
   if (info.is_average) return stored_layout(p, info.belongs_to, parallelism);
   bool const is_working_copy = info.role == role::workspace && info.belongs_to >= 0;
   if (info.role == role::gradient || info.role == role::state || is_working_copy) return layout::flat;
-  if (info.role == role::compute_copy) return shards_parameters ? layout::flat : layout::replicated;
+  if (is_compute_copy(info.role)) return shards_parameters ? layout::flat : layout::replicated;
   if (is_parameter(info.role)) return shards_parameters || is_copied(p, value) ? layout::flat : layout::replicated;
   return layout::replicated;
 }

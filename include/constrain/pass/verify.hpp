@@ -91,7 +91,8 @@ private:
 /// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A
 ///   value that is not yet reduced over the ranks is read only by a collective that reduces it.
 /// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if
-///   the gradient norm is not finite, and by collectives that read the results of guarded ops.
+///   the gradient norm is not finite, and by collectives that read the results of guarded ops. Exception: any op may
+///   write a compute copy, because the copy of an unchanged parameter does not change.
 /// - If a loop skips iterations without a valid label, no node outside of the loop reads a value with one instance per
 ///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
 ///   may differ.
@@ -138,7 +139,7 @@ constexpr diagnosis verify(program const& p) {
       bool const is_collective = n.op->exchanges || n.op->change.from != n.op->change.to;
       bool const is_guarded = n.op->guarded || (is_collective && guarded[n.inputs[0].value]);
       guarded[n.outputs[j].value] = is_guarded;
-      if (is_persistent(info.role) && !is_guarded)
+      if (is_persistent(info.role) && info.role != role::kept_copy && !is_guarded)
         return {why::unguarded_write, n.line, n.called_from, 0, n.outputs[j].value};
       bool const of_one_rank = n.outputs[j] == loss || (info.role == role::gradient && detail::adds_contribution(n, j));
       written_as[n.outputs[j].value] = n.op->changes_layout() && j == 0 ? n.op->change.to

@@ -115,6 +115,9 @@ struct op_info : op_label {
   bool same_data = false;                      // the ranks that exchange data train on the same batches
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
+  // appends the replacement for a call: a call that also writes output 0, converted to its type, into `copy`
+  void (*copying_form)(builder&, node const&, ref copy) = nullptr;
+  bool has_copying_form = false;               // whether `copying_form` is set
   bool only_in_training = false;               // outside training, readers of output 0 read input 0 (dropout)
   bool has_in_evaluation = false;              // whether `in_evaluation` is set
   op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one outside training
@@ -225,6 +228,10 @@ template <class op> constexpr op_info make_op_info() {
   if constexpr (requires { &op::divided_form; }) {
     info.divided_form = &op::divided_form;
     info.has_divided_form = true;
+  }
+  if constexpr (requires { &op::copying_form; }) {
+    info.copying_form = &op::copying_form;
+    info.has_copying_form = true;
   }
   if constexpr (requires { typename op::with_bias_gradient; }) {
     info.with_bias_gradient = address_of_info<typename op::with_bias_gradient>();

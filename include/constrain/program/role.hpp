@@ -19,7 +19,8 @@ enum class role : std::uint8_t {
   embedding,       // a table whose rows are looked up
   head,            // the matrix of the linear layer that computes the logits
   frozen,          // a parameter that is not trained
-  compute_copy,    // a parameter cast to the type that GEMMs read
+  compute_copy,    // a parameter cast to the type that GEMMs read, in every run
+  kept_copy,       // a compute copy that keeps its bytes between runs; the update writes it (pass/keep_copies.hpp)
   gradient,        // of a parameter
   state,           // of the optimizer
   setting,         // a scalar that the host can change between runs
@@ -31,8 +32,8 @@ enum class role : std::uint8_t {
 /// The name of `r` in printed text, such as the list of parameters that `explain` prints.
 constexpr char const* name_of(role r) {
   constexpr char const* names[] = {"activation", "input",  "hyperparameters", "weight",       "bias",     "norm",
-                                   "embedding",  "head",   "frozen",          "compute copy", "gradient", "state",
-                                   "setting",    "result", "workspace",       "communication"};
+                                   "embedding",  "head",   "frozen",          "compute copy", "compute copy", "gradient",
+                                   "state",      "setting", "result",         "workspace",    "communication"};
   return names[static_cast<int>(r)];
 }
 
@@ -49,9 +50,12 @@ constexpr bool is_trainable(role r) { return is_parameter(r) && r != role::froze
 /// AdamW (Loshchilov & Hutter 2019).
 constexpr bool decays(role r) { return r == role::weight || r == role::embedding || r == role::head; }
 
+/// Whether `r` is the role of a parameter's copy in the compute type.
+constexpr bool is_compute_copy(role r) { return r == role::compute_copy || r == role::kept_copy; }
+
 /// Whether a value of role `r` keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.
 constexpr bool is_persistent(role r) {
-  return is_parameter(r) || r == role::state || r == role::setting || r == role::hyperparameters;
+  return is_parameter(r) || r == role::kept_copy || r == role::state || r == role::setting || r == role::hyperparameters;
 }
 
 /// Whether memory planning leaves no gaps between the instances of a value of role `r`, so that one call can work on

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,11 @@ public:
   /// one exception: if the arena is in device memory and `from` is pinned, `from` must not change before a later `read`
   /// returns.
   void write(std::int64_t offset, void const* from, std::int64_t count) {
-    check(offset, count), copy_in(offset, from, count);
+    check_write(offset, count), copy_in(offset, from, count);
   }
   /// Sets `count` bytes at `offset` to `value`.
   void fill(std::int64_t offset, std::int64_t count, unsigned char value) {
-    check(offset, count), set(offset, count, value);
+    check_write(offset, count), set(offset, count, value);
   }
 
   /// The size of the memory block.
@@ -46,7 +47,7 @@ public:
   /// Calls `f(data)` once to change the `count` bytes at `offset`. `data`, a std::byte*, points to these bytes if the
   /// host can address the arena, otherwise to a copy that is written back after the call.
   template <class function> void edit(std::int64_t offset, std::int64_t count, function const& f) {
-    check(offset, count);
+    check_write(offset, count);
     if (auto* const host_data = host()) return f(host_data + offset);
     std::vector<std::byte> copy(static_cast<std::size_t>(count));
     read(offset, copy.data(), count);
@@ -58,12 +59,20 @@ public:
   /// the host can address the arena, otherwise to a buffer that is copied to them after the call. `f` must write every
   /// byte and read none.
   template <class function> void produce(std::int64_t offset, std::int64_t count, function const& f) {
-    check(offset, count);
+    check_write(offset, count);
     if (auto* const host_data = host()) return f(host_data + offset);
     std::vector<std::byte> buffer(static_cast<std::size_t>(count));
     f(buffer.data());
     write(offset, buffer.data(), count);
   }
+
+  /// Whether `write`, `fill`, `edit` or `produce` has been called with an offset below `end`, or `mark_changed` with
+  /// such an offset, since the last call to `forget_changes` or, without one, since construction.
+  bool has_changed(bytes end) const { return first_changed_ < end.count(); }
+  /// Counts as a change at `offset`. A call that changes a tensor on several ranks calls this function even on a rank
+  /// that holds none of the tensor's elements, so that `has_changed` is the same on all ranks.
+  void mark_changed(std::int64_t offset) { first_changed_ = std::min(first_changed_, offset); }
+  void forget_changes() { first_changed_ = std::numeric_limits<std::int64_t>::max(); }
 
   /// Fills the first `count` bytes with a pattern, so that `used` can later find the last overwritten byte.
   void fill_pattern(bytes count) { fill(0, count.count(), pattern); }
@@ -89,6 +98,10 @@ protected:
   virtual void set(std::int64_t offset, std::int64_t count, unsigned char value) = 0;
 
 private:
+  /// Checks the bounds of a change, and records it.
+  void check_write(std::int64_t offset, std::int64_t count) {
+    check(offset, count), mark_changed(offset);
+  }
   void check(std::int64_t offset, std::int64_t count) const {
     if (offset < 0 || count < 0 || offset > size_.count() || count > size_.count() - offset) refuse(offset, count);
   }
@@ -100,6 +113,7 @@ private:
   // Any value will do. `used` cannot tell a byte that was overwritten with this value from an unused byte.
   static constexpr unsigned char pattern = 0xA5;
   bytes size_;
+  std::int64_t first_changed_ = std::numeric_limits<std::int64_t>::max(); // the lowest changed offset
 };
 
 } // namespace constrain

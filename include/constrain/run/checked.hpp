@@ -86,7 +86,7 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
     int const tagged_as = detail::buffer_owner(p, v);
     auto const& info = p.values[tagged_as];
     out.values[v] = {tagged_as, info.axes, info.loop_carried_axis, is_persistent(info.role),
-                     info.accumulates || info.role == role::compute_copy};
+                     info.accumulates || is_compute_copy(info.role)};
   }
   detail::mark_scaled(p, out);
   detail::mark_used_in_parts(p, out);

@@ -25,7 +25,7 @@ struct with_pass<policy_list<first, rest...>, found...>
 
 /// The members of a set of policies that the passes of an entry without gradients read.
 template <class precision_, class attention_, class fusion_, class parallelism_, class device_, class target_,
-          class in_order_, bool casts_biases_, int broken_>
+          class in_order_, bool casts_biases_, bool keeps_copies_, int broken_>
 struct forward_policies {
   using precision = precision_;
   using attention = attention_;
@@ -35,6 +35,7 @@ struct forward_policies {
   using target = target_;
   using in_order = in_order_;
   static constexpr bool casts_biases = casts_biases_;
+  static constexpr bool keeps_copies = keeps_copies_; // whether the trainer's step keeps compute copies
   struct composition {
     static constexpr int broken = broken_;
   };
@@ -42,12 +43,12 @@ struct forward_policies {
 
 /// The `forward_policies` of a set. They are the same type for sets that differ only in policies that the passes of an
 /// entry without gradients do not read, such as the optimizer. So trainers of one task share the results of these
-/// passes, which saves compile time.
-template <class set>
+/// passes, which saves compile time. `keeps_copies`: whether the trainer's step keeps compute copies.
+template <class set, bool keeps_copies>
 using forward_policies_of =
     forward_policies<typename set::precision, typename set::attention, typename set::fusion, typename set::parallelism,
                      typename set::device, typename set::target, typename with_pass<typename set::in_order>::type,
-                     set::casts_biases, set::composition::broken>;
+                     set::casts_biases, keeps_copies, set::composition::broken>;
 
 /// The program of one entry as a task builds it, with parameters and activations of type `real`. All sets of policies
 /// with the same `master` dtype share this constant.
@@ -129,7 +130,8 @@ template <class task, class policy_set> struct step_source : entry_source<task, 
 
 /// The source of a trainer's entry.
 template <class task, class policy_set, entry e> struct source_of_entry {
-  using type = entry_source<task, forward_policies_of<policy_set>, e>;
+  static constexpr bool keeps_copies = step_passes<step_source<task, policy_set>>::keeps_copies;
+  using type = entry_source<task, forward_policies_of<policy_set, keeps_copies>, e>;
 };
 template <class task, class policy_set> struct source_of_entry<task, policy_set, entry::step> {
   using type = step_source<task, policy_set>;
@@ -140,12 +142,25 @@ template <class task, class policy_set, entry e>
 using own_plan =
     planned<forward_passes<typename source_of_entry<task, policy_set, e>::type>, void, typename policy_set::target>;
 
+/// The plan of the casts that make the compute copies of the plan `step`, with the same persistent values; `step` itself
+/// if `step_program` keeps no compute copies.
+template <class step_program, class step> struct plan_of_casts_or_step { using type = step; };
+template <class step_program, class step>
+  requires step_program::keeps_copies
+struct plan_of_casts_or_step<step_program, step> {
+  using type = planned<casts_passes<step_program>, void, typename step_program::set::target>;
+};
+template <class step_program, class step>
+using plan_of_casts = typename plan_of_casts_or_step<step_program, step>::type;
+
 /// `entries<task, policy_set>::memory.peak`; -1 if the program of an entry is refused. Sets of policies that differ
 /// only in the step share the plans of the other entries.
 template <class task, class policy_set> constexpr std::int64_t bytes_of_trainer() {
   using target = typename policy_set::target;
-  using step = planned<step_passes<step_source<task, policy_set>>, void, target>;
-  return bytes_of_plans<target, step, own_plan<task, policy_set, entry::evaluate>,
+  using step_program = step_passes<step_source<task, policy_set>>;
+  using step = planned<step_program, void, target>;
+  using casts = plan_of_casts<step_program, step>;
+  return bytes_of_plans<target, step, casts, own_plan<task, policy_set, entry::evaluate>,
                         own_plan<task, policy_set, entry::predict>, own_plan<task, policy_set, entry::generate>>();
 }
 

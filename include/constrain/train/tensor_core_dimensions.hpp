@@ -43,7 +43,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
       if ((n.op->gemm_operands >> k & 1u) == 0) continue;
       auto const value = n.inputs[k].value;
       auto const& info = p.values[value];
-      int const owner = info.role == role::compute_copy ? info.belongs_to : value;
+      int const owner = is_compute_copy(info.role) ? info.belongs_to : value;
       if (is_parameter(p.values[owner].role)) {
         auto const& s = info.shape;
         for (int d = 0; d < s.rank; ++d)

@@ -85,6 +85,7 @@ public:
   template <class real> void copy_from(std::span<real const> from) const {
     check(from.size()), check_real("cannot be set; load a saved run to change it");
     double const factor = factor_ == nullptr ? 1 : *factor_;
+    memory_->mark_changed(info_.offset);
     visit_real(type(), [&]<class stored>(stored) {
       for (std::int64_t iteration = 0; iteration < iterations(); ++iteration)
         info_.for_each_run(rank(), [&](stored_run const& run) {

@@ -274,6 +274,7 @@ private:
     synchronize(may_overlap && !run_.checked ? 1 : 0);
     [[maybe_unused]] double loss_scale = 1; // of this step
     if constexpr (scales_loss) loss_scale = tensors().setting(detail::loss_scale_setting.name);
+    engine_.template update_copies<joint_call::step>(next_step_parameters());
     [[maybe_unused]] auto enqueued = engine_.template enqueuing<typename entries::step>();
     auto const valid_labels = ranks_.count_valid_labels(
         joint_call::step, [&] { return copy_in(b); }, b);

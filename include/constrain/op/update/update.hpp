@@ -83,6 +83,13 @@ CT_HOST_DEVICE inline void update_element(prepared const& hyper, optimizer_step 
 #pragma nv_diagnostic pop
 #endif
 
+/// `result` with the fields of the state of a parameter as further outputs. `gradient`: the gradient of the parameter.
+template <class optimizer> constexpr inferred with_states(inferred result, operand_type const& gradient) {
+  for (int i = 0; i < state_fields<optimizer>(); ++i)
+    result = result.and_also(state_type<optimizer>(gradient.type), gradient.shape);
+  return result;
+}
+
 /// Options of `update`.
 struct update_options {
   bool decays = false; // whether weight decay applies to the parameter
@@ -98,14 +105,44 @@ template <class optimizer> struct update {
   static constexpr unsigned accumulating = ~0u; // every output is also read
   static constexpr char const* layouts = "*, - -> *";
   static constexpr bool guarded = true;
+  static constexpr void copying_form(builder& out, node const& n, ref copy); // an `update_and_copy`
 
   static constexpr inferred infer(operand_types const& in) {
-    auto result = inferred::one(in[0].type, in[0].shape);
-    for (int i = 0; i < state_fields<optimizer>(); ++i)
-      result = result.and_also(state_type<optimizer>(in[0].type), in[0].shape);
-    return result;
+    return with_states<optimizer>(inferred::one(in[0].type, in[0].shape), in[0]);
   }
 };
+
+/// Options of `update_and_copy`.
+struct update_and_copy_options {
+  bool decays = false;       // whether weight decay applies to the parameter
+  dtype copy_as = dtype::f32; // type of the copy
+};
+
+/// `update`, with one more output after the weight: a copy of the new weight, converted to the type `copy_as`. If scale
+/// is 0, the copy keeps its values, too. The pass `keep_copies` inserts this op.
+template <class optimizer> struct update_and_copy {
+  using options = update_and_copy_options;
+  using written_as = update<optimizer>;
+  static constexpr char const* name = "update_and_copy";
+  static constexpr unsigned accumulating = ~0u; // the weight and the state are also read
+  static constexpr char const* layouts = "*, - -> *";
+  static constexpr bool guarded = true;
+
+  static constexpr inferred infer(operand_types const& in, options const& o) {
+    return with_states<optimizer>(inferred::one(in[0].type, in[0].shape).and_also(o.copy_as, in[0].shape), in[0]);
+  }
+};
+
+template <class optimizer> constexpr void update<optimizer>::copying_form(builder& out, node const& n, ref copy) {
+  auto both = n;
+  both.attributes = pack(update_and_copy_options{unpack<update_options>(n.attributes).decays, out.type_of(copy).type});
+  both.outputs.count = 0;
+  for (int j = 0; j < n.outputs.size(); ++j) {
+    out.add_output(both, n.outputs[j]);
+    if (j == 0) out.add_output(both, copy);
+  }
+  out.append(info_of<update_and_copy<optimizer>>, both);
+}
 
 /// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, if the optimizer has no
 /// rule, one element-wise update. A rule is called once for each part of the parameter. The rule of an optimizer with a

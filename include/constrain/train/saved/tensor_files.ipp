@@ -179,6 +179,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     in_file.transpose(bytes.data(), transposed.data());
     bytes = {std::as_const(transposed).data(), transposed.size()};
   }
+  memory.mark_changed(t.info->offset);
   auto const full = t.info->shape.elements(), stored = t.info->map().stored();
   for (std::int64_t iteration = 0; iteration < t.iterations; ++iteration)
     t.info->for_each_run(group.rank(), [&](stored_run const& run) {
