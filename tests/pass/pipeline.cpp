@@ -67,6 +67,8 @@ template <class... chosen> void compare_step() {
   CHECK(difference(step::recomputed, p) == "");
   p = fuse(p, set::fusion::value);
   CHECK(difference(step::fused, p) == "");
+  CHECK(can_keep_copies(p) == entries::keeps_copies);
+  if (entries::keeps_copies) p = keep_copies(p, true);
   p = in_place(slice_views(coalesce(p)));
   CHECK(difference(step::final, p) == "");
   CHECK(verify(p).ok());
@@ -82,10 +84,12 @@ template <class... chosen> void compare_evaluation() {
   p = dead_code_elimination(select_attention(remove_training_ops(p), set::attention::value));
   p = fuse(mixed_precision(p, set::precision::value), set::fusion::value);
   CHECK(difference(forward::fused, p) == "");
+  if (entries::keeps_copies) p = keep_copies(p, true);
   p = in_place(slice_views(coalesce(p)));
   CHECK(difference(forward::final, p) == "");
-  if constexpr (!entries::step::keeps_averages)
-    CHECK(difference(entries::evaluate::where, plan_memory(p, entries::step::where.persistent_end)) == "");
+  auto where = plan_memory(p, entries::step::where.persistent_end);
+  detail::share_persistent_values(where, p, entries::step::final, entries::step::where);
+  CHECK(difference(entries::evaluate::where, where) == "");
 }
 
 template <class... chosen> void compare() {

@@ -38,23 +38,18 @@ static_assert(exact_by_role<mixed<bf16>>() && exact_by_role<mixed<fp16>>());
 static_assert(exact_by_role<mixed<bf16, ct::accumulate<3>, ct::checkpoint::every<2>>>());
 static_assert(exact_by_role<mixed<fp16, ct::accumulate<3>, ct::checkpoint::every<2>>>());
 
-// Each matrix is cast once, in front of the micro-batches, and every use reads the copy.
+// Each matrix is cast once per step, by its update, and every use reads the copy.
 template <class precision> constexpr bool cast_once() {
   auto const& p = mixed<precision, ct::accumulate<2>>::entries::step_program::final;
-  int casts = 0;
-  bool in_front = true;
+  int copies = 0;
   for (auto const& n : p.nodes) {
-    if (n.kind == ct::node_kind::loop) in_front = false;
     if (n.kind != ct::node_kind::call) continue;
-    if (n.op == &ct::info_of<ct::op::cast>) {
-      ++casts;
-      if (!in_front) return false;
-    } else if (n.op != &ct::info_of<ct::op::update<ct::optimizer::adamw>>) {
-      for (auto const& input : n.inputs)
-        if (ct::is_parameter(p.values[input.value].role) && p.values[input.value].shape.rank >= 2) return false;
-    }
+    if (n.op == &ct::info_of<ct::op::cast>) return false;
+    for (auto const& output : n.outputs) copies += p.values[output.value].role == ct::role::kept_copy;
+    for (auto const& input : n.inputs)
+      if (ct::is_parameter(p.values[input.value].role) && p.values[input.value].shape.rank >= 2) return false;
   }
-  return casts == 6; // token, position, qkv, projection, up, down
+  return copies == 6; // token, position, qkv, projection, up, down
 }
 static_assert(cast_once<bf16>() && cast_once<fp16>());
 

@@ -81,10 +81,16 @@ template <class passes> constexpr decltype(auto) before_keeping() {
   else return with_policy_passes<typename passes::set, pass_name::fused, passes::fused>();
 }
 
-/// Whether the entry program keeps its compute copies. The step decides for all entries (`entries::keeps_copies`).
+/// Whether a policy's pass follows the library's pass `predecessor`.
+template <class passes, pass_name predecessor>
+inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_order>::template follow<predecessor>;
+
+/// Whether the entry program keeps its compute copies. The step decides for all entries (`entries::keeps_copies`). A
+/// policy's pass that follows `sharded` could change a parameter after its copy, so there are then no kept copies.
 template <class passes> constexpr bool keeps_copies() {
   constexpr auto const& precision = passes::set::precision::value;
   if constexpr (!precision.masters || precision.master == precision.compute) return false;
+  else if constexpr (has_policy_pass<passes, pass_name::sharded>) return false;
   else if constexpr (requires { passes::updated; }) return can_keep_copies(before_keeping<passes>());
   else if constexpr (requires { requires passes::set::keeps_copies; }) return can_keep_copies(before_keeping<passes>());
   else return false;
@@ -111,10 +117,6 @@ template <class passes> constexpr decltype(auto) before_partition() {
 
 // The programs between passes. A pass that does not apply is skipped, which saves the compilers a copy of the program:
 // they compute the constant with the result of a pass only if this constant is used.
-
-/// Whether a policy's pass follows the library's pass `predecessor`.
-template <class passes, pass_name predecessor>
-inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_order>::template follow<predecessor>;
 
 /// The program before mixed precision.
 template <class passes> constexpr decltype(auto) before_cast() {
