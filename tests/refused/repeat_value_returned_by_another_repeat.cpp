@@ -1,4 +1,4 @@
-// refused: a value computed in the body of a ct::repeat (line `expected`) is used outside of it (line `got`)
+// refused: a value (line `expected`) defined in a loop, such as the body of a ct::repeat, is used outside of the loop
 // diagnosis: value_left_its_repeat, line, line, made, line
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

@@ -1,4 +1,4 @@
-// refused: task: the model or the objective returns a value computed in the body of a ct::repeat
+// refused: task: the model or the objective returns a value defined in the body of a ct::repeat
 // shows: value_of_a_repeat_is_returned
 // diagnosis: refused, made, 0, 0, 0
 #include <constrain/constrain.hpp>

@@ -1,4 +1,4 @@
-// refused: uses `got` tensors of a stack in one call, but there may be gaps between the tensors: another operation
+// refused: uses `got` of a stack's tensors in one call, but there may be gaps between the tensors: another operation
 // diagnosis: stack_has_gaps, any, any, 1, 3
 // layouts: sum, replicated, replicated
 #include <constrain/constrain.hpp>

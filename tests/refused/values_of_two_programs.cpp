@@ -1,4 +1,4 @@
-// refused: an operation combines values of two models; use only values of the same model
+// refused: an operation or the body of a ct::repeat uses values of two models; use only values of the same model
 // diagnosis: values_of_two_programs, line, 0, any, any
 #include <constrain/constrain.hpp>
 namespace ct = constrain;

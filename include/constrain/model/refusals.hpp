@@ -27,9 +27,9 @@ template <diagnosis d> struct cheapest_argument_is_not_a_task {
 
 /// The model or the objective returns a value of the body of a repeat.
 template <diagnosis d> struct value_of_a_repeat_is_returned {
-  static_assert(d.ok(), "task: the model or the objective returns a value computed in the body of a ct::repeat, but "
+  static_assert(d.ok(), "task: the model or the objective returns a value defined in the body of a ct::repeat, but "
                         "each iteration has its own value; return the value from the body, and then the result of "
-                        "ct::repeat, or compute the value outside");
+                        "ct::repeat, or define the value outside");
 };
 
 /// The model is not a function from values to a value.

@@ -33,12 +33,14 @@ template <diagnosis d> struct refusal<why::tensor_too_large, d> {
                         "extents or the numbers of iterations and micro-batches (`got` is one of these numbers)");
 };
 template <diagnosis d> struct refusal<why::value_left_its_repeat, d> {
-  static_assert(d.ok(), "a value computed in the body of a ct::repeat (line `expected`) is used outside of it (line "
-                        "`got`), but each iteration has its own value; return the value from the body and use the "
-                        "result of ct::repeat, or compute the value outside");
+  static_assert(d.ok(), "a value (line `expected`) defined in a loop, such as the body of a ct::repeat, is used "
+                        "outside of the loop (line `got`), but each iteration has its own value; return the value "
+                        "from the body and use the result of ct::repeat, define the value outside, or, in a pass, use "
+                        "the value in the loop");
 };
 template <diagnosis d> struct refusal<why::values_of_two_programs, d> {
-  static_assert(d.ok(), "an operation combines values of two models; use only values of the same model");
+  static_assert(d.ok(), "an operation or the body of a ct::repeat uses values of two models; use only values of "
+                        "the same model");
 };
 template <diagnosis d> struct refusal<why::role_is_not_for_parameters, d> {
   static_assert(d.ok(), "ct::parameter: the given role is not for parameters; give ct::role::weight, bias, norm, "
@@ -96,11 +98,12 @@ template <diagnosis d> struct refusal<why::skipped_iteration_is_read, d> {
                         "report it with the model");
 };
 template <diagnosis d> struct refusal<why::stack_has_gaps, d> {
-  static_assert(d.ok(), "an operation, `op`, uses `got` tensors of a stack in one call, but there may be gaps between "
-                        "the tensors: another operation uses `expected` at a time, or the call is in a loop over an "
-                        "inner axis of the stack, but not in loops over all outer ones; if your pass calls `op`, let "
-                        "the pass open loops over the value's axes around the call (ct::builder::open_all); if not, "
-                        "this is a bug in ConsTrain: report it with the model");
+  static_assert(d.ok(),
+                "an operation, `op`, uses `got` of a stack's tensors in one call, but there may be gaps between the "
+                "tensors: another operation uses `expected` at a time, or the call is in a loop over an inner axis of "
+                "the stack, but not in loops over all outer ones; if your pass calls `op`, let the pass open loops "
+                "over the stack's axes around the call (ct::builder::open_all); if not, this is a bug in ConsTrain: "
+                "report it with the model");
 };
 template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
   static_assert(d.ok(), "ranks exchange data in a loop over rows whose iterations without a valid label do not run, so "
