@@ -1,4 +1,4 @@
-// refused: an operation, `op`, between a trained parameter and the loss uses all tensors of a stack in one call
+// refused: an operation, `op`, between a trained parameter and the loss uses several tensors of a stack in one call
 // diagnosis: refused, any, any, any, any
 // shows: gradient_of_a_stack
 // layouts: half_square, replicated, replicated

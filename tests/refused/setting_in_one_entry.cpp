@@ -1,4 +1,4 @@
-// refused: the model declares different parameters or settings for different entries (step, evaluate, predict,
+// refused: the model or a policy's pass declares different parameters or settings for different entries (step,
 // shows: entries_differ
 #include <constrain/constrain.hpp>
 

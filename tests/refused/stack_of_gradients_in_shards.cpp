@@ -1,4 +1,4 @@
-// refused: an operation, `op`, uses all tensors of a stacked gradient, parameter or state in one call
+// refused: an operation, `op`, uses a stacked gradient, parameter or state without loops over all axes of the stack
 // diagnosis: refused, any, any, any, any
 // shows: stack_is_exchanged
 // layouts: clip_tensor, flat, replicated

@@ -69,9 +69,9 @@ template <diagnosis d> struct no_gradient_rule {
 /// Backpropagation reaches a call that works on several instances of an operand.
 template <diagnosis d> struct gradient_of_a_stack {
   static_assert(d.ok(),
-                "an operation, `op`, between a trained parameter and the loss uses all tensors of a stack in one call, "
-                "but its gradient rule works on one tensor; let your pass open loops over the value's axes around the "
-                "call (ct::builder::open_all)");
+                "an operation, `op`, between a trained parameter and the loss uses several tensors of a stack in one "
+                "call, but its gradient rule works on one tensor; let your pass open loops over the stack's axes "
+                "around the call (ct::builder::open_all)");
 };
 
 /// Output `got` of a call has a gradient, but the gradient rule of an op knows only the gradient of output `expected`.
@@ -134,13 +134,14 @@ template <diagnosis d> struct nothing_is_trained {
                         "than ct::role::frozen, or let the policy freeze or train_only train more roles");
 };
 
-/// A call reads or writes several instances of value `got`, but the ranks exchange them one by one.
+/// A call that is not in loops over all axes of value `got` reads or writes the value's instances, but the ranks
+/// exchange them one by one.
 template <diagnosis d> struct stack_is_exchanged {
   static_assert(d.ok(),
-                "an operation, `op`, uses all tensors of a stacked gradient, parameter or state in one call, in the "
-                "layout `needed`, but the ranks hold them in the layout `held` and exchange them one by one; let your "
-                "pass open loops over the value's axes around the call (ct::builder::open), or give the op `layouts` "
-                "if it works element by element");
+                "an operation, `op`, uses a stacked gradient, parameter or state without loops over all axes of the "
+                "stack, in the layout `needed`, but the ranks hold the stack's tensors in the layout `held` and "
+                "exchange them one by one; let your pass open loops over the stack's axes around the call "
+                "(ct::builder::open_all), or give the op `layouts` if it works element by element");
 };
 
 /// A call in a loop reads the full tensor of value `got`, which is gathered before the loop, but the loop also writes
@@ -156,9 +157,9 @@ template <diagnosis d> struct loop_writes_gathered_value {
 /// An op that works on shards declares `*` for an operand of `got` elements and for an output of `expected` elements.
 template <diagnosis d> struct elements_do_not_pair {
   static_assert(d.ok(),
-                "`layouts` of an operation, `op`, has the pattern * for an operand of `got` elements with the layout "
-                "`held`, and for an output of `expected` elements, of which `op` computes shards (the layout "
-                "`needed`); write - for an operand that every element needs, such as a scalar");
+                "`layouts` of an operation, `op`, has the pattern *, which pairs elements, for an operand of `got` "
+                "elements with the layout `held`, and for an output of `expected` elements, of which `op` computes "
+                "shards (the layout `needed`); write - for an operand that every element needs, such as a scalar");
 };
 
 /// The update rule of the optimizer is not a constant expression.
@@ -170,8 +171,8 @@ template <diagnosis d> struct update_is_not_constant {
 /// The parameters or settings of two entry programs differ, so the programs cannot share the memory for them.
 template <diagnosis d> struct entries_differ {
   static_assert(d.ok(),
-                "the model declares different parameters or settings for different entries (step, evaluate, predict, "
-                "generate); make them independent of the number of sequences");
+                "the model or a policy's pass declares different parameters or settings for different entries (step, "
+                "evaluate, predict, generate); declare the same ones for all entries and any number of sequences");
 };
 
 /// The search found no plan of the step that fits into the limit of checkpoint::budget.
