@@ -100,7 +100,7 @@ struct attention {
     static_assert(d.ok(),
                   "ct::self_attention: keys and values must be [sequences, tokens, key_value_heads * head "
                   "width], with the sequences, the tokens and the head width of the queries, but their number of "
-                  "dimensions or one of these numbers is `got` instead of `expected`; make keys and values "
+                  "dimensions or one of their extents is `got` instead of `expected`; make keys and values "
                   "with ct::linear(..., key_value_heads * q.features() / heads) from as many tokens as q");
   };
   /// Refused: lengths that are not i32 or not of shape [sequences]. `expected`: the number of sequences. `got`: the
