@@ -1,4 +1,4 @@
-// refused: policies: more than one parallel policy is given; keep one, or combine two, as in
+// refused: policies: more than one policy parallel::... is given; keep one, or combine two, as in
 // shows: composition<parallel::ddp, parallel::tensor<2>>
 // with MPI
 #include <constrain/policy/policies.hpp>

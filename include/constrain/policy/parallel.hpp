@@ -7,8 +7,8 @@
 
 /// Training in several processes. With data parallelism, each process trains on a different part of each batch, and
 /// gradients are summed over the processes. With tensor parallelism, several processes train on the same batches, and
-/// each computes a part of the layers that can be divided. All policies except `none` need MPI. On CUDA devices, they
-/// also need NCCL; several tensor ranks are refused there.
+/// each computes a part of the layers that can be divided. A parallel policy is a policy of this namespace other than
+/// `none`. Parallel policies need MPI. On CUDA devices, they also need NCCL; several tensor ranks are refused there.
 namespace constrain::inline CONSTRAIN_VARIANT::parallel {
 
 struct none;
@@ -51,7 +51,7 @@ struct parallelism {
   static constexpr bool free_on_resume = true;
 
   CONSTRAIN_RULE(one_parallelism, (said<parallelism> const& p), p.given <= 1,
-                 "policies: more than one parallel policy is given; keep one, or combine two, as in "
+                 "policies: more than one policy parallel::... is given; keep one, or combine two, as in "
                  "parallel::mesh<parallel::ddp, parallel::tensor<2>>");
   CONSTRAIN_RULE(known_stage, (parallelism const& p), 1 <= p.stage && p.stage <= 3,
                  "parallel::zero<stage, ranks>: `stage` must be 1, 2 or 3; write for example parallel::zero<3, ranks>, "
