@@ -25,7 +25,8 @@ TEST_CASE("an arena is read, written, filled and edited within it alone") {
     CAPTURE(offset);
     CAPTURE(count);
     auto const said = "the arena of 100 bytes was accessed out of bounds: " + std::to_string(count) +
-                      (count == 1 ? " byte" : " bytes") + " from byte " + std::to_string(offset) + "; stay within it";
+                      (count == 1 ? " byte" : " bytes") + " from byte " + std::to_string(offset) +
+                      "; stay within the arena";
     CHECK(sentence([&] { arena.write(offset, bytes.data(), count); }) == said);
     CHECK(sentence([&] { arena.read(offset, bytes.data(), count); }) == said);
     CHECK(sentence([&] { arena.fill(offset, count, 9); }) == said);

@@ -113,7 +113,7 @@ CONSTRAIN_INLINE MPI_Comm mpi::initialized_world(double deadline) {
   MPI_Finalized(&is_finalized);
   if (is_finalized != 0)
     throw error("MPI: the program has called MPI_Finalize, so its processes can no longer communicate; construct "
-                "trainers before this call");
+                "trainers and inference objects before this call");
   MPI_Initialized(&is_initialized);
   if (is_initialized == 0) {
     watchdog::instance().start();
@@ -192,8 +192,8 @@ CONSTRAIN_INLINE void mpi::end_job(int status) {
 
 CONSTRAIN_INLINE void mpi::check(int status, char const* action) const {
   if (status != MPI_SUCCESS)
-    throw error({"MPI: rank ", rank_, " of a group of ", size_, " ranks could not ", action, " (MPI error ", status,
-                 "); check whether another rank has ended, and start all ranks again"});
+    throw error({"MPI: rank ", rank_, " of a group of ", counted(size_, "rank"), " could not ", action, " (MPI error ",
+                 status, "); check whether another rank has ended, and start all ranks again"});
 }
 
 CONSTRAIN_INLINE std::int64_t mpi::end_of(std::int64_t const* offsets, std::int64_t const* lengths) const {

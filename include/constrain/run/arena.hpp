@@ -106,8 +106,8 @@ private:
     if (offset < 0 || count < 0 || offset > size_.count() || count > size_.count() - offset) refuse(offset, count);
   }
   [[noreturn, gnu::noinline, gnu::cold]] void refuse(std::int64_t offset, std::int64_t count) const {
-    throw error({"the arena of ", size_.count(), " bytes was accessed out of bounds: ", counted(count, "byte"),
-                 " from byte ", offset, "; stay within it"});
+    throw error({"the arena of ", counted(size_.count(), "byte"), " was accessed out of bounds: ",
+                 counted(count, "byte"), " from byte ", offset, "; stay within the arena"});
   }
 
   // Any value will do. `used` cannot tell a byte that was overwritten with this value from an unused byte.

@@ -23,8 +23,9 @@ public:
       throw error("device::cuda: there is no CUDA device here, or CUDA_VISIBLE_DEVICES hides it; run on a machine that "
                   "has one, change CUDA_VISIBLE_DEVICES, or write device::cpu");
     if (index < -1 || index >= count)
-      throw error(
-          {"device::cuda: there is no CUDA device ", index, " here; choose `.cuda_device` from 0 to ", count - 1});
+      throw error({"device::cuda: there is no CUDA device ", index, " here; ",
+                   count == 1 ? std::string("set `.cuda_device` to 0")
+                              : concat({"choose `.cuda_device` from 0 to ", count - 1})});
     if (index == -1) cuda_check(cudaGetDevice(&index_), "find the current device");
   }
 
