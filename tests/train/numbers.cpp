@@ -175,8 +175,8 @@ TEST_CASE("finite numbers of the library's optimizers whose products are not fin
   CHECK(refused(ct::optimizer::nesterov{}, [](auto& h) { h.weight_decay = most; }) != "");
   CHECK(refused(ct::optimizer::averaged<ct::optimizer::lion>{}, [](auto& h) { h.base.learning_rate = most; }) != "");
   CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.learning_rate = most; }) ==
-        "adafactor: updates with these hyperparameters can make a weight so large that its square is infinite; give "
-        "hyperparameters closer to the defaults");
+        "adafactor: updates with these hyperparameters can make a weight so large that its square is infinite in fp32; "
+        "give hyperparameters closer to the defaults");
   CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.learning_rate = h.weight_decay = 1e15f; }) != "");
   CHECK(refused(ct::optimizer::adafactor_relative_step{}, [](auto& h) { h.epsilon2 = most; }) != "");
   CHECK(refused(ct::optimizer::adafactor{}, [](auto& h) { h.epsilon1 = h.clip_threshold = 1; }) == "");

@@ -131,7 +131,7 @@ template <diagnosis d> struct no_loop_over_micro_batches {
 /// The program has no trained parameter.
 template <diagnosis d> struct nothing_is_trained {
   static_assert(d.ok(), "no parameter is trained: all are frozen, or the model has none; give a parameter a role other "
-                        "than ct::role::frozen, or let the policy freeze or train_only train more roles");
+                        "than ct::role::frozen, or let the policy `freeze` or `train_only` train more roles");
 };
 
 /// A call that is not in loops over all axes of value `got` reads or writes the value's instances, but the ranks

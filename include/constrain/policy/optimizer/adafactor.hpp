@@ -13,8 +13,8 @@ namespace detail {
 
 /// Checks the hyperparameters of one variant of Adafactor. Throws `error` if one is outside its range, or if, for
 /// weights of value 1, the step size `a` or its product with the weight decay exceeds 1e19: the square of a new weight
-/// could then be infinite. (Without a learning rate, checks a rate of 1, which is above every relative step size.)
-/// `name`: the optimizer, for the error.
+/// could then be infinite in fp32. (Without a learning rate, checks a rate of 1, which is above every relative step
+/// size.) `name`: the optimizer, for the error.
 template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   if constexpr (requires { h.learning_rate; })
     check_number(name, ".learning_rate", h.learning_rate, number_range::from_zero);
@@ -29,8 +29,8 @@ template <class hyper> void check_adafactor(char const* name, hyper const& h) {
   double rate = h.scale_parameter ? std::max<double>(h.epsilon2, 1) : 1;
   if constexpr (requires { h.learning_rate; }) rate *= h.learning_rate;
   if (rate > maximum_change || rate * h.weight_decay > maximum_change)
-    throw error({name, ": updates with these hyperparameters can make a weight so large that its square is infinite; "
-                       "give hyperparameters closer to the defaults"});
+    throw error({name, ": updates with these hyperparameters can make a weight so large that its square is infinite in "
+                       "fp32; give hyperparameters closer to the defaults"});
 }
 
 /// The hyperparameters of step t that the kernels read. `rate`: learning rate or relative step size.
