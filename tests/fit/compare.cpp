@@ -104,8 +104,8 @@ TEST_CASE("a corpus too short to compare on is refused before the first row") {
     return sentence([&] { ct::compare<task, ct::policies<>>(ct::data::text_from(text), options); });
   };
   CHECK(said(std::string(100, 'a'), {}) ==
-        "compare: the corpus leaves 2 of its 100 tokens to validate on, but a sequence of 8 needs at least 9; give "
-        "more text, or change .validation_fraction or .validation_tokens");
+        "compare: the corpus leaves 2 of its 100 tokens to validate on, but a sequence of 8 tokens needs at least "
+        "9 tokens; give more text, or change .validation_fraction or .validation_tokens");
   CHECK(said(std::string(100, 'a'), {.validation_fraction = 0.95})
             .starts_with("compare: the corpus leaves 5 of its 100 tokens to train on"));
   CHECK(said(std::string(1000, 'a'), {.validation_fraction = 0}) ==

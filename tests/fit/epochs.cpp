@@ -85,7 +85,7 @@ TEST_CASE("an epoch of each tail") {
         "batches_until: the number of sequences is 0; give an integer of at least 1");
   CHECK(sentence([&] {
           ct::batches_until(1, corpus, 1, {}, 11, tokens, tail::drop);
-        }).find("so tail::drop would drop them all") != std::string::npos);
+        }).find("so tail::drop would drop every sample") != std::string::npos);
 }
 
 TEST_CASE("batches are counted one by one only if that takes minutes at most, and each sample's labels once") {

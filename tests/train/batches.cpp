@@ -105,7 +105,7 @@ TEST_CASE("processes share a batch, its tail too") {
       for (int s = 0; s < 8; ++s) CHECK(all.count(s) == 1);
   }
   CHECK(sentence([&] { source(text, tail::drop, 0, 3); }) ==
-        "batches: an epoch of the corpus has 8 samples, but a batch takes 9, so tail::drop would drop them all; "
+        "batches: an epoch of the corpus has 8 samples, but a batch takes 9, so tail::drop would drop every sample; "
         "give more text or use tail::carry");
 }
 

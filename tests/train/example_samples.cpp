@@ -314,8 +314,8 @@ TEST_CASE("fewer examples than a batch, and a tail that cannot be padded") {
   arrays const a(3); // a batch takes 4
   trainer t;
   CHECK(sentence([&] { t.batches(a.all(), tail::drop); }) ==
-        "batches: an epoch of the examples has 3 samples, but a batch takes 4, so tail::drop would drop them all; "
-        "give more examples or use tail::carry");
+        "batches: an epoch of the examples has 3 samples, but a batch takes 4, so tail::drop would drop every "
+        "sample; give more examples or use tail::carry");
   auto carried = t.batches(a.all());
   CHECK((*carried.begin()).next == ct::data::position{1, 1});
   points const p(6);

@@ -41,8 +41,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   auto const check = [&](char const* purpose, data::corpus const& part) {
     if (part.size() <= tokens)
       throw error({"compare: the corpus leaves ", part.size(), " of its ", counted(corpus.size(), "token"), " to ",
-                   purpose, ", but a sequence of ", tokens, " needs at least ", tokens + 1,
-                   "; give more text, or change .validation_fraction or .validation_tokens"});
+                   purpose, ", but a sequence of ", counted(tokens, "token"), " needs at least ", tokens + 1,
+                   " tokens; give more text, or change .validation_fraction or .validation_tokens"});
   };
   check("train on", parts.train), check("validate on", parts.validation);
   return parts;

@@ -22,7 +22,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
     throw error({caller, ": the tail is ", static_cast<int>(tail), "; give tail::carry, tail::drop or tail::pad"});
   if (tail == data::tail::drop && epoch_size_ < full_batch_size_)
     throw error({caller, ": an epoch of the ", wording.name, " has ", counted(epoch_size_, "sample"),
-                 ", but a batch takes ", full_batch_size_, ", so tail::drop would drop them all; give ",
+                 ", but a batch takes ", full_batch_size_, ", so tail::drop would drop every sample; give ",
                  wording.more_samples, " or use tail::carry"});
   if (tail == data::tail::pad && !samples_.pads())
     throw error({caller, ": tail::pad ignores the labels of the padding, but the task has floating-point labels, "
