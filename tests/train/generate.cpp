@@ -44,10 +44,10 @@ TEST_CASE("nothing is drawn from logits that are not finite") {
   };
   float const nan = std::nanf("");
   CHECK(said({0, nan, 1}, 4) ==
-        "generate: the logits of new token 5 are not finite, so no token can be sampled: a weight is not finite, or "
+        "generate: a logit of new token 5 is NaN or +infinity, so no token can be sampled: a weight is not finite, or "
         "an operation of the model overflows; load an earlier saved run");
   for (auto const& logits : {std::vector<float>{nan, 0}, {-nan, 0}, {0, -never}, {never, nan}, {nan}})
-    CHECK(said(logits, 0).starts_with("generate: the logits of new token 1 are not finite"));
+    CHECK(said(logits, 0).starts_with("generate: a logit of new token 1 is NaN or +infinity"));
   CHECK(said({never, never}, 4) ==
         "generate: all logits of new token 5 are -infinity, so no token can be sampled; leave "
         "at least one token unmasked");
@@ -83,7 +83,7 @@ TEST_CASE("of one's own vocabulary there are tokens, no text; destroyed weights 
   auto const weights = t.parameters()[0];
   std::vector<float> values(static_cast<std::size_t>(weights.size()), std::nanf(""));
   weights.copy_from(std::span<float const>(values));
-  CHECK(sentence([&] { t.generate(prompt, 3); }).starts_with("generate: the logits of new token 1 are not finite"));
+  CHECK(sentence([&] { t.generate(prompt, 3); }).starts_with("generate: a logit of new token 1 is NaN or +infinity"));
 }
 
 TEST_CASE("a prompt in braces is a list of tokens") {

@@ -101,8 +101,8 @@ CONSTRAIN_INLINE void sampler::check(std::int64_t n) const {
     throw error({"generate: all logits of new token ", n + 1,
                  " are -infinity, so no token can be sampled; leave at least one token unmasked"});
   if (!all_allowed)
-    throw error({"generate: the logits of new token ", n + 1,
-                 " are not finite, so no token can be sampled: a weight is not finite, or an operation of the "
+    throw error({"generate: a logit of new token ", n + 1,
+                 " is NaN or +infinity, so no token can be sampled: a weight is not finite, or an operation of the "
                  "model overflows; load an earlier saved run"});
 }
 
