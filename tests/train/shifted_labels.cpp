@@ -28,8 +28,8 @@ TEST_CASE("labels that are the inputs are caught, or shifted on demand") {
   integers const text{0, 1, 2, 3, 5, 6, 7, 8};
   for (auto const& said : {sentence([&] { t.batch(text, text); }), sentence([&] { t.evaluate(text, text); })})
     CHECK(said.substr(said.find(':')) ==
-          ": the labels equal the inputs, so the model would learn to repeat each token; pass the token after each "
-          "input as its label, or pass ct::labels::shift after the labels");
+          ": the labels equal the inputs, but each label must be the token after its input; pass labels that are "
+          "already shifted, or pass ct::labels::shift after the labels");
   integers const next{1, 2, 3, ct::ignored_label, 6, 7, 8, ct::ignored_label};
   ct::trainer<next_token> shifted, by_hand;
   auto const a = shifted.step(shifted.batch(text, text, ct::labels::shift)),

@@ -308,8 +308,8 @@ CONSTRAIN_INLINE void check_shifted(char const* caller, std::span<std::int32_t c
   for (std::size_t i = 0; i + 1 < inputs.size(); ++i)
     if ((i + 1) % sequence_length != 0 && inputs[i] != inputs[i + 1] && is_valid(i) && is_valid(i + 1))
       throw error({caller,
-                   ": the labels equal the inputs, so the model would learn to repeat each token; pass the token "
-                   "after each input as its label, or pass ct::labels::shift after the labels"});
+                   ": the labels equal the inputs, but each label must be the token after its input; pass labels that "
+                   "are already shifted, or pass ct::labels::shift after the labels"});
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE void check_shiftable(char const* caller, plan_ports ports) {
