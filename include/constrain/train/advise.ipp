@@ -39,8 +39,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   a.text +=
       "- on several devices, parallel::zero<3, ranks>, with an optimizer without in_backward, shards the tensors; on "
       "CPUs, parallel::tensor<ranks>, with an optimizer without quantized, divides the layers\n"
-      "- on one device, states and parameters would have to be offloaded to host memory: offloading is not "
-      "implemented yet\n";
+      "- on one device, states and parameters would have to be offloaded, which is not implemented yet\n";
 }
 
 } // namespace constrain::detail
