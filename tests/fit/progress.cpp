@@ -74,7 +74,7 @@ TEST_CASE("the lines say how much of the processor's peak a step reaches") {
   int steps = 0;
   bool peak = false, roles = false, batch = false, ended = false;
   for (auto const& line : lines_of(directory / "log")) {
-    peak = peak || line.find(" threads | peak ") != std::string::npos;
+    peak = peak || line.find(" | peak ") != std::string::npos;
     batch = batch || line == "1 process x 1 micro-batch x 2 sequences = 2 sequences a step, of 8 tokens: 16 tokens";
     roles = roles || line.find("embedding 4,224 | norm 96 | weight 3,072 | bias 144") != std::string::npos;
     if (line.starts_with("stopped after step 3: all steps are done | "))

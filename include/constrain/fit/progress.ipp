@@ -56,8 +56,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
 [[gnu::cold]] CONSTRAIN_INLINE void print_start(std::FILE* out, trainer_facts const& t, double peak,
                                                 std::uint64_t corpus) {
-  std::fprintf(out, "%s | %s parameters: %s\n", printable(t.policies).c_str(), grouped(t.parameter_count).c_str(),
-               parameters_by_role(t.parameters).c_str());
+  std::fprintf(out, "%s | %s %s: %s\n", printable(t.policies).c_str(), grouped(t.parameter_count).c_str(),
+               t.parameter_count == 1 ? "parameter" : "parameters", parameters_by_role(t.parameters).c_str());
   std::fprintf(out, "%s\n", batch_text(t.ranks, t.data_ranks, t.micro_batches, t.sequences, t.tokens).c_str());
   if (t.cuda_capability > 0)
     std::fprintf(out, "cuda, code for %d.%d | GEMM by cuBLASLt | %s", t.cuda_capability / 10, t.cuda_capability % 10,
@@ -66,7 +66,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
     std::fprintf(out, "cpu, code for %s", instruction_set);
     if (std::string_view const available = processor_instruction_set(); available != instruction_set)
       std::fprintf(out, " (the processor has %s: compile with -march=native)", available.data());
-    std::fprintf(out, " | fp32 GEMM by %s | %d threads", gemm_provider(), thread_count());
+    std::fprintf(out, " | fp32 GEMM by %s | %s", gemm_provider(), counted(thread_count(), "thread").c_str());
     if (peak > 0) std::fprintf(out, " | peak %.0f GFLOP/s", peak * 1e-9);
   }
   std::fprintf(out, " | seed %llu\n", static_cast<unsigned long long>(t.state.seed));

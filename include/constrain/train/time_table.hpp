@@ -41,10 +41,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   ops.push_back(total);
   std::string text;
   for (auto const i : order)
-    text +=
-        formatted("  %-34s %6.0f calls %10.3f ms %5.1f %%   %3.0f %% compute-bound\n", std::string(ops[i].name).c_str(),
-                  ops[i].calls, ops[i].seconds * 1e3, total.seconds > 0 ? 100 * ops[i].seconds / total.seconds : 0,
-                  ops[i].seconds > 0 ? 100 * ops[i].compute_bound_seconds / ops[i].seconds : 0);
+    text += formatted("  %-34s %6.0f %-5s %10.3f ms %5.1f %%   %3.0f %% compute-bound\n",
+                      std::string(ops[i].name).c_str(), ops[i].calls, ops[i].calls == 1 ? "call" : "calls",
+                      ops[i].seconds * 1e3, total.seconds > 0 ? 100 * ops[i].seconds / total.seconds : 0,
+                      ops[i].seconds > 0 ? 100 * ops[i].compute_bound_seconds / ops[i].seconds : 0);
   return text;
 }
 
