@@ -31,8 +31,8 @@ CONSTRAIN_INLINE void copy_rows(sample_set const& from, std::int64_t first, std:
   }
   if (!repeats) return sum;
   // The last micro-batch repeated a sample `surplus` times. Evaluate a micro-batch of only that sample, and subtract
-  // the share of the surplus rows. The sample has a valid label, if any sample has one, because `run` adds nothing for
-  // a micro-batch without one.
+  // the share of the surplus rows. For a micro-batch without a valid label, `run` would add nothing, so the repeated
+  // sample has a valid label if any sample has one.
   copy_rows(samples, samples.size(), rows, repeated, buffer);
   evaluation_sums repeated_sums;
   run(buffer.batch, repeated_sums);

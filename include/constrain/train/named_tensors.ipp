@@ -47,8 +47,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
                    "or let the model give it a role other than ct::role::frozen"});
     if (info.gradient_offset < 0)
       throw error({"gradient: the gradient of ", name,
-                   " is not kept after its update in the backward pass; to read it, train without "
-                   "optimizer::in_backward"});
+                   " is not kept after the update of this parameter in the backward pass; to read the gradient, train "
+                   "without optimizer::in_backward"});
     if (!is_available)
       throw error(
           {"gradient: the gradient of ", name,

@@ -190,7 +190,7 @@ TEST_CASE("a body whose config.json has no number of classes says what a classif
   CHECK(refusal<classifier>("masked_lm", "\"id2label\"", "\"other\"")
             .ends_with(
                 "have no tensor 'bert.pooler.dense.weight'; load the weights of the same model, or pass {.strict = "
-                "false} to keep the values of what is missing"));
+                "false} to keep the values of missing tensors"));
   using two = ct::task<small.with_classes(2), ct::classification, ct::micro_batch{.sequences = 4}>;
   CHECK(refusal<two>("classifier", "\"id2label\"", "\"other\"")
             .starts_with("its shape of 'classifier.weight' is [3, 8], the trainer's is [2, 8];"));
@@ -201,7 +201,7 @@ TEST_CASE("the weights of one head are not those of another") {
   CHECK(
       sentence([&] { t.load_pretrained(directory_of("classifier") + "/model.safetensors"); })
           .ends_with("have no tensor 'cls.predictions.transform.dense.weight'; load the weights of the same model, or "
-                     "pass {.strict = false} to keep the values of what is missing"));
+                     "pass {.strict = false} to keep the values of missing tensors"));
   ct::trainer<classifier> c;
   CHECK(sentence([&] {
           c.load_pretrained(directory_of("masked_lm") + "/model.safetensors");

@@ -243,7 +243,7 @@ TEST_CASE("weights of another model are refused, and nothing changes") {
   ct::trainer<task_of<ct::gpt2{.layers = 3, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> deeper;
   CHECK(sentence([&] { deeper.load_pretrained(theirs + "/model.safetensors"); })
             .ends_with("have no tensor 'transformer.h.2.ln_1.weight'; load the weights of the same model, or "
-                       "pass {.strict = false} to keep the values of what is missing"));
+                       "pass {.strict = false} to keep the values of missing tensors"));
   ct::trainer<task_of<ct::gpt2{.layers = 1, .heads = 2, .width = 8, .vocabulary = 11, .context = 6}>> shallower;
   auto const before = largest_difference(shallower);
   CHECK(sentence([&] {

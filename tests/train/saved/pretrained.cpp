@@ -249,7 +249,7 @@ TEST_CASE("weights are loaded strictly or partly, and what was not there is said
   auto const before = values_of(saved, "other.weight");
   CHECK(sentence([&] { saved.load_pretrained(directory / "one"); })
             .ends_with("have no tensor 'other.weight'; load the weights of the same model, or pass {.strict = false} "
-                       "to keep the values of what is missing"));
+                       "to keep the values of missing tensors"));
   auto const fewer = saved.load_pretrained(directory / "one", {.strict = false});
   CHECK(fewer.missing == std::vector<std::string>{"other.weight", "other.bias"});
   CHECK(fewer.unexpected.empty());

@@ -190,7 +190,7 @@ struct opened_weights {
   if (!strict) return;
   if (!result.missing.empty())
     throw error({"the weights '", path, "' have no tensor '", result.missing.front(), "'", advice,
-                 ", or pass {.strict = false} to keep the values of what is missing"});
+                 ", or pass {.strict = false} to keep the values of missing tensors"});
   if (!result.unexpected.empty())
     throw error({"the weights '", path, "' have a tensor '", result.unexpected.front(),
                  "' that the model does not have", advice, ", or pass {.strict = false} to ignore it"});
