@@ -114,9 +114,9 @@ TEST_CASE("a byte-order mark is skipped at the start of the file only") {
   CHECK(text_of(read(mark + "\n{\"text\": \"a\"}")) == "a\n");
   CHECK(refusal(mark).ends_with("are empty; give a file with at least one text that is not empty"));
   CHECK(refusal(mark + "{\"text\": 5}").find("texts.jsonl:1' has 5 at byte 12 ") != std::string::npos);
-  CHECK(refusal("{\"text\": \"a\"}\n" + mark + "{}").find("texts.jsonl:2' is not valid JSON at byte 0") !=
+  CHECK(refusal("{\"text\": \"a\"}\n" + mark + "{}").find("texts.jsonl:2' cannot be read as JSON at byte 0") !=
         std::string::npos);
-  CHECK(refusal(mark + mark + "{}").find("texts.jsonl:1' is not valid JSON at byte 3") != std::string::npos);
+  CHECK(refusal(mark + mark + "{}").find("texts.jsonl:1' cannot be read as JSON at byte 3") != std::string::npos);
 }
 
 TEST_CASE("lines that cannot be read are named") {

@@ -47,8 +47,8 @@ TEST_CASE("directory: one that holds saved directories is not replaced") {
   save(scratch / "run/step-3", "three");
   CHECK(sentence([&] { save(scratch / "run", "x"); }) ==
         "'" + (scratch / "run") +
-            "' holds the saved run 'step-3', so saving there would lose it; choose another path or, if this is the "
-            ".directory of `fit`, set .keep_last, which saves beside it");
+            "' holds the saved run 'step-3', so saving there would lose that run; choose another path or, if '" +
+            (scratch / "run") + "' is the .directory of `fit`, set .keep_last, which saves beside 'step-3'");
   CHECK(load(scratch / "run/step-3") == "three");
 }
 

@@ -170,7 +170,7 @@ TEST_CASE("json: everything that is not exactly JSON is refused, with its byte")
   static_assert(std::size(not_json) >= 40);
   for (auto const& c : not_json) {
     CAPTURE(c.text);
-    CHECK(refusal(c.text) == "'f.json' is not valid JSON at byte " + std::to_string(c.byte) + ": " +
+    CHECK(refusal(c.text) == "'f.json' cannot be read as JSON at byte " + std::to_string(c.byte) + ": " +
                                  std::string(c.reason) + "; correct it or write it again");
   }
 }
@@ -191,7 +191,7 @@ TEST_CASE("json: names are the same where they stand for the same") {
     CHECK(refusal(object(name + "n", same[i])) == "");
   }
   CHECK(refusal(object(std::string(100, 'n'), std::string(100, 'n'))) ==
-        "'f.json' is not valid JSON at byte 117: the name '" + std::string(80, 'n') +
+        "'f.json' cannot be read as JSON at byte 117: the name '" + std::string(80, 'n') +
             "...' occurs twice in one object; correct it or write it again");
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("json: levels are bounded") {
   auto const nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
   CHECK(refusal(nested(64)).empty());
   CHECK(refusal(nested(65)) ==
-        "'f.json' is not valid JSON at byte 64: nesting of more than 64 levels; correct it or write it again");
+        "'f.json' cannot be read as JSON at byte 64: nesting of more than 64 levels; correct it or write it again");
   CHECK_FALSE(refusal(std::string(1 << 20, '[')).empty());
   std::string objects;
   for (int i = 0; i < 100000; ++i) objects += "{\"a\":";

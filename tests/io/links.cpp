@@ -63,7 +63,7 @@ TEST_CASE("links: at the name where a save without an exchange puts the old chec
         [](scene const& s) {
           std::string said = "'"; // g++ 12 warns of a sum of temporaries
           said += s.target + "' cannot be replaced, because '" + s.at(".c.previous");
-          return said += "' exists; move it away";
+          return said += "' exists; move the latter away";
         });
   }
 }

@@ -110,8 +110,8 @@ TEST_CASE("safetensors: what cannot be written is a sentence, and the file befor
         }) == "the metadata key 'a' occurs twice; give each key one value");
   CHECK_FALSE(refused({{"\xff", "F64", {}, bytes}}).empty());
   CHECK(refused(std::vector<tensor>(safetensors_maximum_names + 1)) ==
-        "a safetensors file of 131073 tensors and 0 entries of metadata has too many names to be read; write at most "
-        "131072 of each to one file");
+        "a safetensors file of 131073 tensors and 0 metadata keys has too many names to be read; write at most 131072 "
+        "of each to one file");
   CHECK(sentence([&] { write_safetensors(scratch / "no/such/m", {}); }) ==
         "'" + scratch / "no/such/m" +
             "' cannot be written (No such file or directory); create its directory or choose another path, and save "
@@ -187,7 +187,8 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
   REQUIRE(refusal(with_header(with_two("[2,4]", "[0,2]"), 4)).empty());
   REQUIRE(refusal(with_header("{}", 0)).empty());
   CHECK(refusal(with_header("{", 0)) ==
-        "'the header of m' is not valid JSON at byte 1: a member needs a name in quotes; correct it or write it again");
+        "'the header of m' cannot be read as JSON at byte 1: a member needs a name in quotes; correct it or write it "
+        "again");
   all_refused({
       {"", "but a safetensors file has at least 8"},
       {"1234567", "but a safetensors file has at least 8"},
@@ -198,10 +199,10 @@ TEST_CASE("safetensors: hostile headers are refused, each with its reason") {
       {with_header(good, 4, std::uint64_t{1} << 63), "declares a header of"},
       {with_header(good, 4, good.size() + 5), "declares a header of"},
       {with_header(good, 8, good.size() + 4), "there is more text after the end"},
-      {with_header(good, 4, good.size() - 1), "is not valid JSON"},
+      {with_header(good, 4, good.size() - 1), "cannot be read as JSON"},
       {with_header(" " + good, 4), "does not begin"},
       {with_header("[]", 0), "does not begin"},
-      {with_header("{", 0), "is not valid JSON"},
+      {with_header("{", 0), "cannot be read as JSON"},
       {with_header("{}{}", 0), "there is more text after the end"},
       {with_header("{\"x\":1}", 0), "where an object is needed"},
       {with_header("{\"x\":{}}", 0), "has no 'dtype'"},
@@ -226,8 +227,8 @@ TEST_CASE("safetensors: hostile dtypes and shapes are refused, each with its rea
       {with_header(with_fields("\"u8\"", "[4]", "[0,4]"), 4), "unsupported dtype 'u8'"},
       {with_header(with_fields("8", "[4]", "[0,4]"), 4), "where a string is needed"},
       {with_header(with_fields("true", "[4]", "[0,4]"), 4), "has a boolean at byte"},
-      {with_header(with_fields("nope", "[4]", "[0,4]"), 4), "is not valid JSON at byte 14: an unknown word"},
-      {with_header(with_fields("flase", "[4]", "[0,4]"), 4), "is not valid JSON at byte 14: an unknown word"},
+      {with_header(with_fields("nope", "[4]", "[0,4]"), 4), "cannot be read as JSON at byte 14: an unknown word"},
+      {with_header(with_fields("flase", "[4]", "[0,4]"), 4), "cannot be read as JSON at byte 14: an unknown word"},
       {with_header(with_fields("\"U8\"", "4", "[0,4]"), 4), "where an array is needed"},
       {with_header(with_fields("\"U8\"", "[\"4\"]", "[0,4]"), 4), "where a number is needed"},
       {with_header(with_fields("\"U8\"", "[-4]", "[0,4]"), 4), "where an extent of zero or more is needed"},

@@ -106,8 +106,9 @@ namespace constrain::inline CONSTRAIN_VARIANT::io::detail {
   if (!mark_files && !manifest_files) {
     if (was_replaced()) return check_replaceable(parent, name, owner, display_name, attempts - 1);
     if (auto const saved = saved_inside(old.directory))
-      throw error({"'", display_name, "' holds the saved run '", *saved, "', so saving there would lose it; choose ",
-                   "another path or, if this is the .directory of `fit`, set .keep_last, which saves beside it"});
+      throw error({"'", display_name, "' holds the saved run '", *saved, "', so saving there would lose that run; ",
+                   "choose another path or, if '", display_name,
+                   "' is the .directory of `fit`, set .keep_last, which saves beside '", *saved, "'"});
     throw refusal("holds files that this library did not save");
   }
   if (manifest_files) old.files = *manifest_files;

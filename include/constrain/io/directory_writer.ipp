@@ -177,7 +177,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
   auto const old_name = can_restore() ? detail::kept_name(split_target_.name) : previous_;
   if (old_name == previous_ && detail::status_at(parent_.get(), previous_))
     throw error({"'", target_, "' cannot be replaced, because '", split_target_.directory + previous_,
-                 "' exists; move it away"});
+                 "' exists; move the latter away"});
   if (!rename(split_target_.name, old_name)) fail();
   if (rename(temporary_, split_target_.name)) return old_name;
   int const code = errno;

@@ -13,10 +13,11 @@ enum class json_kind : std::uint8_t { null, boolean, number, string, array, obje
 
 namespace detail {
 
-/// The error for invalid JSON at byte `byte`, counted from 0. `source`: the path or name of the text, or path:line if
-/// `byte` counts from the beginning of the line. `reason`: what is wrong there.
+/// The error for text that cannot be read as JSON at byte `byte`, counted from 0. `source`: the path or name of the
+/// text, or path:line if `byte` counts from the beginning of the line. `reason`: what is wrong there.
 inline error not_json(std::string_view source, std::size_t byte, std::string_view reason) {
-  return error({"'", source, "' is not valid JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
+  return error(
+      {"'", source, "' cannot be read as JSON at byte ", byte, ": ", reason, "; correct it or write it again"});
 }
 
 /// The error for an unsuitable value at byte `byte`. `needed`: what the text must have there, such as "an array".

@@ -101,7 +101,7 @@ private:
     else if constexpr (std::is_convertible_v<type const&, std::string_view>) write_quoted(value);
     else {
       static_assert(std::is_arithmetic_v<type> && !std::is_same_v<type, char> && !std::is_same_v<type, long double>,
-                    "a JSON value must be null, a bool, a number or text; convert it to one of these");
+                    "a JSON value must be null, a bool, an integer, float, double or text; convert it to one of these");
       if constexpr (std::floating_point<type>)
         if (!constrain::detail::is_finite(value)) return write_quoted(constrain::detail::number_text(value)), *this;
       if constexpr (std::integral<type>) return out_ += concat({value}), *this;

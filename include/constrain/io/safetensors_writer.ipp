@@ -33,9 +33,9 @@ namespace detail {
                                                       metadata_list const& metadata,
                                                       function_ref<std::span<std::byte const>(std::size_t)> bytes_of) {
   if (std::max(tensors.size(), metadata.size()) > safetensors_maximum_names)
-    throw error({"a safetensors file of ", tensors.size(), " tensors and ", metadata.size(),
-                 " entries of metadata has too many names to be read; write at most ", safetensors_maximum_names,
-                 " of each to one file"});
+    throw error({"a safetensors file of ", counted(tensors.size(), "tensor"), " and ",
+                 counted(metadata.size(), "metadata key"), " has too many names to be read; write at most ",
+                 safetensors_maximum_names, " of each to one file"});
   std::vector<tensor const*> order;
   for (auto const& t : tensors) {
     auto const needed = tensor_bytes(t.dtype, t.shape);

@@ -104,7 +104,7 @@ TEST_CASE("a configuration of the model's weight format that is not a JSON objec
   CHECK(
       said({.configuration = "[]"}) ==
       "'weight_format::configuration' has an array at byte 0 where an object is needed; correct it or write it again");
-  CHECK(said({.configuration = "{"}).starts_with("'weight_format::configuration' is not valid JSON at byte 1: "));
+  CHECK(said({.configuration = "{"}).starts_with("'weight_format::configuration' cannot be read as JSON at byte 1: "));
   auto const normalize = [](ct::io::json const&) -> std::string { return "{}"; };
   CHECK(said({.configuration = "{}", .normalize = normalize, .normalized = "3"})
             .starts_with("'weight_format::normalized' has 3 at byte 0 where an object is needed;"));
