@@ -84,7 +84,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
   for (auto const& entry : order) {
     // The first check ensures that the sum in the second does not overflow.
     detail::check_memory("a document padded to a multiple of .multiple", entry.length, token_bytes, "token",
-                         "give a smaller .multiple");
+                         "give a smaller .multiple or shorter documents");
     detail::check_memory("the padded data", tokens += entry.length, token_bytes);
   }
   std::vector<length_group> groups;

@@ -94,7 +94,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     constrain::detail::refuse_number("packing_options", ".length", concat({options.length}), "at most 2147483647");
   if (options.labels != document_labels::next_tokens && options.labels != document_labels::same_tokens)
     throw error("packing_options: .labels is neither next_tokens nor same_tokens; give one of these, or use "
-                "group_by_length for classes, since a row holds several documents");
+                "group_by_length for classes, because a row holds several documents");
   if (source.size() == 0) throw error("pack: there are no documents; add at least one");
   auto const chunks = detail::chunks_of(source, options.length);
   std::vector<std::int64_t> row_of, offsets; // by chunk: its row, and the index of its first token in the row

@@ -47,8 +47,8 @@ public:
   }
   /// Throws `error` if the content has changed since `remember`. Reads the content again only if the modification time
   /// or the status change time has changed; renaming or removing the file changes the latter. A file that has grown is
-  /// not checked, since appending is allowed. Several threads may call this function and `read` at the same time. Also
-  /// throws as `read` does.
+  /// not checked, because appending is allowed. Several threads may call this function and `read` at the same time.
+  /// Also throws as `read` does.
   void verify() const;
   /// The error for changed content.
   error changed() const { return error({"the token file '", path_, "' was changed while in use; ", advice}); }

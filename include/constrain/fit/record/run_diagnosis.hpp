@@ -31,7 +31,7 @@ struct run_diagnosis {
 namespace detail {
 
 /// A run's losses: validation losses, and training losses as means over a tenth of all steps (over half, if there are
-/// fewer than ten steps), since single losses are noisy. Non-finite training losses are left out.
+/// fewer than ten steps), because single losses are noisy. Non-finite training losses are left out.
 class losses {
 public:
   /// `steps`: all steps of the run, in order; may be empty. They must outlive this object, which points to them.
