@@ -207,7 +207,7 @@ TEST_CASE("the table is aligned, whatever the names") {
   auto const lines = lines_of(ct::table(rows));
   REQUIRE(lines.size() == 4);
   for (auto const& line : lines) CHECK(line.size() == lines[0].size());
-  CHECK(lines[0].starts_with("policies "));
+  CHECK(lines[0].starts_with("strategy "));
   CHECK(lines[2].starts_with(rows[1].name + " "));
   CHECK(lines[2].find(" 85,899,345,920 ") != std::string::npos);
 }

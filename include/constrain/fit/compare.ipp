@@ -92,7 +92,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 [[gnu::cold]] CONSTRAIN_INLINE std::string table(std::vector<comparison> const& rows) {
   int width = 8;
   for (auto const& row : rows) width = std::max(width, static_cast<int>(row.name.size()));
-  auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "policies", "tokens/s", "planned bytes",
+  auto text = detail::formatted("%-*s %10s %16s %16s %9s\n", width, "strategy", "tokens/s", "planned bytes",
                                 "used bytes", "loss");
   for (auto const& row : rows)
     text += detail::formatted("%-*s %10.0f %16s %16s %9.4f\n", width, printable(row.name).c_str(),
