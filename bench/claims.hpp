@@ -44,12 +44,12 @@ inline std::vector<claim> judged_claims(std::vector<strategy_row> const& rows) {
   add("activation checkpointing of every layer takes less memory", "-22 % (8681 to 6775 MiB)", {"fp32", "every_1"},
       [&](claim& c, auto const& r) {
         double const less = 1 - r[1]->memory.peak / r[0]->memory.peak;
-        c.ours = formatted("-%.0f %%", 100 * less), c.judgment = says(less > 0);
+        c.ours = formatted("%+.0f %%", -100 * less), c.judgment = says(less > 0);
       });
   add("a quarter of the batch, accumulated four times, takes less memory", "-42 % (14949 to 8681 MiB)",
       {"fp32", "accumulate_4"}, [&](claim& c, auto const& r) {
         double const less = 1 - r[1]->memory.peak / r[0]->memory.peak;
-        c.ours = formatted("-%.0f %%", 100 * less), c.judgment = says(less > 0);
+        c.ours = formatted("%+.0f %%", -100 * less), c.judgment = says(less > 0);
       });
   add("a quarter of the batch, accumulated four times, takes more time", "+14 %", {"fp32", "accumulate_4"},
       [&](claim& c, auto const& r) {

@@ -159,17 +159,18 @@ void measure_type(arguments const& a, char const* type, double peak, ct::io::jso
 }
 
 arguments read_arguments(int count, char** values) {
+  std::string const options =
+      "write --rows 64|256|1024|4096 (once or several times), --type fp32|bf16, --rounds N or --out DIRECTORY";
   arguments a;
   for (int i = 1; i < count; i += 2) {
     std::string const name = values[i];
-    if (i + 1 == count)
-      throw ct::error("gemms [--rows 64|256|1024|4096]... [--type fp32|bf16] [--rounds N] [--out DIRECTORY]");
+    if (i + 1 == count) throw ct::error("gemms: " + name + " has no value; " + options);
     std::string const value = values[i + 1];
     if (name == "--rows") a.rows.push_back(std::atoll(value.c_str()));
     else if (name == "--type") a.type = value;
     else if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--out") a.out = value;
-    else throw ct::error("gemms: there is no option " + name);
+    else throw ct::error("gemms: there is no option " + name + "; " + options);
   }
   for (auto const rows : a.rows)
     if (std::ranges::find(all_rows, rows) == std::end(all_rows))

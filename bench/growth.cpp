@@ -85,8 +85,8 @@ void fit(char const* what, char const* unit, std::vector<point> points, int roun
     n += weight, x += weight * p.n, y += weight * t, xx += weight * p.n * p.n, xy += weight * p.n * t;
   }
   double const slope = (n * xy - x * y) / (n * xx - x * x), start = (y - slope * x) / n;
-  std::printf("\n%s: %.3f ms + n x %.4f ms, n in %s, medians of %d rounds\n", what, 1e3 * start, 1e3 * slope, unit,
-              rounds);
+  std::printf("\n%s: %.3f ms + n x %.4f ms, n in %s, medians of %s\n", what, 1e3 * start, 1e3 * slope, unit,
+              ct::counted(rounds, "round").c_str());
   json.object(what).member("unit", unit).member("a_seconds", start).member("b_seconds", slope).array("points");
   for (auto const& p : points) {
     auto const t = median(p.seconds), line = start + slope * p.n;
@@ -151,7 +151,7 @@ int main(int count, char** values) try {
     std::string const name = values[i], value = i + 1 < count ? values[i + 1] : "";
     if (name == "--out" && !value.empty()) out = value;
     else if (name == "--rounds" && !value.empty()) rounds = std::max(1, std::atoi(value.c_str()));
-    else throw ct::error("growth [--rounds N] [--out DIRECTORY]");
+    else throw ct::error("growth: the options are --rounds N and --out DIRECTORY, not '" + name + "'");
   }
   ct::io::json_writer json;
   json.object().member("machine", machine_name()).member("gemm", ct::gemm_provider());

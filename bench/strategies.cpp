@@ -115,9 +115,8 @@ void print(std::vector<strategy_row> const& rows) {
     std::printf("%-16s %10.0f %10.0f %12.1f %10.1f %8.4f  %s\n", r.key.c_str(), r.speed(), r.estimate,
                 r.memory.peak.mebibytes(), r.result.used_peak.mebibytes(), r.result.loss, r.name.c_str());
   auto const order = order_of(rows);
-  std::printf("\nthe cost model gives the measured order for %d of the %d pairs whose speeds differ by more than "
-              "5 %%\n\n",
-              order.right, order.pairs);
+  std::printf("\npairs whose speeds differ by more than 5 %%: %d; the cost model gives the measured order for %d\n\n",
+              order.pairs, order.right);
   for (auto const& c : judged_claims(rows))
     std::printf("%s: %s; here %s%s%s\n", c.text.c_str(), c.theirs.c_str(), c.ours.c_str(),
                 c.judgment.empty() ? "" : ", ", c.judgment.c_str());

@@ -166,10 +166,9 @@ private:
                        escaped(r.name).c_str(), r.speed(), r.estimate, r.memory.peak.mebibytes(),
                        r.result.used_peak.mebibytes(), r.result.loss);
     auto const order = order_of(rows_);
-    return out +
-           formatted("</table>\n<p>The cost model orders %d of the %d pairs of strategies whose speeds differ by more "
-                     "than 5 %% as the measurement does.</p>\n",
-                     order.right, order.pairs);
+    return out + formatted("</table>\n<p>Pairs of strategies whose speeds differ by more than 5 %%: %d. The cost model "
+                           "orders %d of them as the measurement does.</p>\n",
+                           order.pairs, order.right);
   }
 
   std::string claims() const {

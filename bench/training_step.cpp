@@ -78,8 +78,8 @@ void print(rounds const& t, composition<typename configuration::stored> const& c
   using trainer = typename configuration::trainer;
   auto const [low, high] = std::minmax_element(t.ratios.begin(), t.ratios.end());
   auto const step = median(t.steps);
-  std::printf("\n%s: GPT-2 with %lld parameters, AdamW, median of %d rounds\n", configuration::name().c_str(),
-              static_cast<long long>(trainer::parameter_count), static_cast<int>(t.steps.size()));
+  std::printf("\n%s: GPT-2 with %lld parameters, AdamW, median of %s\n", configuration::name().c_str(),
+              static_cast<long long>(trainer::parameter_count), ct::counted(t.steps.size(), "round").c_str());
   std::printf("  limits: %.1f GFLOP/s fp32; copy %.1f, triad %.1f, read %.1f, update in place %.1f GB/s\n",
               most.flops * 1e-9, most.copy * 1e-9, most.triad * 1e-9, most.read * 1e-9, most.update * 1e-9);
   std::printf("  step          %9.1f ms  (%.1f to %.1f), %.0f tokens/s, %.1f GFLOP/s\n", 1e3 * step,
@@ -166,10 +166,10 @@ template <class configuration> void measure(arguments const& a, std::FILE* out) 
 /// to its end of the pipe.
 template <class configuration> std::string measure_apart(arguments const& a) {
   int ends[2];
-  if (pipe(ends) != 0) throw ct::error("training_step: a pipe cannot be created");
+  if (pipe(ends) != 0) throw ct::error("training_step: a pipe cannot be created; close other files");
   std::fflush(nullptr);
   auto const child = fork();
-  if (child < 0) throw ct::error("training_step: a process cannot be started");
+  if (child < 0) throw ct::error("training_step: a process cannot be started; end other processes");
   if (child == 0) {
     close(ends[0]);
     auto* const out = fdopen(ends[1], "w");
@@ -217,6 +217,9 @@ template <class of, int... lengths> void measure_if_wanted(arguments const& a, s
 }
 
 arguments read_arguments(int count, char** values) {
+  std::string const options =
+      "write --rounds N, --tokens N, --precision fp32|bf16, --out DIRECTORY, --alone or, with --alone, --model "
+      "gpt2|bert_large|llama_1b|llama_1b_2_layers";
   arguments a;
   for (int i = 1; i < count; ++i) {
     std::string const name = values[i];
@@ -224,18 +227,14 @@ arguments read_arguments(int count, char** values) {
       a.alone = true;
       continue;
     }
-    if (i + 1 == count)
-      throw ct::error(
-          "training_step [--rounds N] [--tokens 64|256] [--precision fp32|bf16] [--alone] [--out DIRECTORY]\n"
-          "training_step --alone --model gpt2|bert_large|llama_1b|llama_1b_2_layers [--rounds N] [--tokens N] "
-          "[--precision fp32|bf16]");
+    if (i + 1 == count) throw ct::error("training_step: " + name + " has no value; " + options);
     std::string const value = values[++i];
     if (name == "--rounds") a.rounds = std::max(1, std::atoi(value.c_str()));
     else if (name == "--tokens") a.tokens = std::atoi(value.c_str());
     else if (name == "--precision") a.precision = value;
     else if (name == "--model") a.model = value;
     else if (name == "--out") a.out = value;
-    else throw ct::error("training_step: there is no option " + name);
+    else throw ct::error("training_step: there is no option " + name + "; " + options);
   }
   return a;
 }
@@ -250,7 +249,10 @@ int main(int count, char** values) try {
   measure_if_wanted<of_bert_large, 512>(a, results);
   measure_if_wanted<of_llama_1b<>, 512>(a, results);
   measure_if_wanted<of_llama_1b<2>, 512>(a, results);
-  if (results.empty()) throw ct::error("training_step: there is no such model, length or precision");
+  if (results.empty())
+    throw ct::error("training_step: no configuration has the model, tokens and precision of the options; write --model "
+                    "gpt2 with --tokens 64 or 256, or bert_large, llama_1b or llama_1b_2_layers with --tokens 512, and "
+                    "--precision fp32 or bf16");
   if (a.alone) {
     for (auto const& text : results) std::printf("%s", text.c_str());
     return 0;

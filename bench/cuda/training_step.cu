@@ -90,7 +90,8 @@ template <class configuration> graph_step measure_graph(int rounds) {
   result.driver_bytes = before.free - memory_now().free;
   std::vector<double> seconds;
   for (int i = 0; i < rounds; ++i) seconds.push_back(seconds_of([&] { result.loss = t.step(batch).loss; }));
-  if (!std::isfinite(result.loss)) throw ct::error("training_step: the loss is not finite; run tests/run --cuda first");
+  if (!std::isfinite(result.loss))
+    throw ct::error("cuda.training_step: the loss is not finite; run tests/run --cuda first");
   result.seconds = median(seconds);
   result.least = *std::min_element(seconds.begin(), seconds.end());
   result.most = *std::max_element(seconds.begin(), seconds.end());
@@ -224,7 +225,8 @@ void report(machine const& m, limits const& most, graph_step const& step, eager_
 /// if the plan does not fit into the free memory.
 template <class configuration> void run_steps() {
   if (!fits(configuration::trainer::memory.peak, memory_now()))
-    throw ct::error("training_step: the plan does not fit in memory; use a smaller size");
+    throw ct::error("cuda.training_step: the plan does not fit into the device's free memory; end other programs on "
+                    "the device, or run the program of a smaller size");
   typename configuration::plan p;
   p.run(), p.run();
   ct::cuda_check(cudaStreamSynchronize(p.on_device().context().stream()), "run the kernels");
@@ -279,8 +281,9 @@ arguments read_arguments(int count, char** values) {
     else if (name == "--part" && (value == "limits" || value == "steps")) a.part = value;
     else if (name == "--out" && !value.empty()) a.out = value;
     else
-      throw ct::error("cuda.training_step [--size " + size_name() +
-                      "] [--part limits|steps] [--rounds N] [--out DIRECTORY]");
+      throw ct::error("cuda.training_step: the options of this program are --size " + size_name() +
+                      ", --part limits|steps, --rounds N and --out DIRECTORY, not '" + name +
+                      (value.empty() ? "" : " " + value) + "'");
   }
   return a;
 }

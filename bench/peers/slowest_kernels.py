@@ -16,7 +16,7 @@ def slowest(lines, count):
     # The program's own output comes before the table.
     begin = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if begin is None:
-        sys.exit("slowest_kernels.py: the file has no ncu table")
+        sys.exit("slowest_kernels.py: the file has no table of ncu; give the output of ncu --csv")
     seconds, launches, last = collections.Counter(), collections.Counter(), {}
     for row in csv.DictReader(lines[begin:]):
         if row.get("Metric Name") != "gpu__time_duration.sum":
@@ -26,7 +26,7 @@ def slowest(lines, count):
         launches[name] += 1
         last[name] = int(row["ID"])
     if not seconds:
-        sys.exit("slowest_kernels.py: ncu's table has no times")
+        sys.exit("slowest_kernels.py: ncu's table has no times; run ncu with --metrics gpu__time_duration.sum")
     return [(took, launches[name], last[name], name) for name, took in seconds.most_common(count)]
 
 
