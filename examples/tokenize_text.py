@@ -37,11 +37,12 @@ def documents(paths):
                 value = json.loads(line)
                 text = value.get("text") if isinstance(value, dict) else None
                 if not isinstance(text, str):
-                    raise SystemExit(f"{path}:{number} has no string in 'text'")
+                    raise SystemExit(f"{path}:{number} has no string in 'text'; add the text of the document")
                 try:
                     text.encode("utf-8")
                 except UnicodeEncodeError:
-                    raise SystemExit(f"{path}:{number} has half of a surrogate pair in 'text'") from None
+                    message = f"{path}:{number} has half of a surrogate pair in 'text'; correct the escapes \\uXXXX"
+                    raise SystemExit(message) from None
                 yield text
 
 
@@ -94,7 +95,7 @@ def main():
                 file.write(bytes(HEADER_BYTES))
             count = write_tokens(file, tokenizer, documents(given.texts), bits, end)
             if count == 0:
-                raise SystemExit("the texts have no tokens")
+                raise SystemExit("the texts have no tokens; give at least one text that is not empty")
             if not given.plain:
                 if count >= 1 << 32:
                     raise SystemExit(f"{count} tokens are too many for a header; give --plain, or fewer texts per file")
@@ -105,7 +106,8 @@ def main():
         unfinished.unlink(missing_ok=True)
         raise
     read = f"ct::data::tokens(\"{given.out}\"{', {.bits = 32}' if given.plain and bits == 32 else ''})"
-    print(f"{count} tokens of {bits} bits, vocabulary {largest + 1}: read them with {read}")
+    tokens = "1 token" if count == 1 else f"{count} tokens"
+    print(f"{tokens} of {bits} bits, vocabulary {largest + 1}: read with {read}")
 
 
 if __name__ == "__main__":
