@@ -106,7 +106,7 @@ def main():
     warm_up = time.perf_counter() - began
     times = seconds_of(device, a.rounds, step)
     if not torch.isfinite(last):
-        sys.exit("device_step.py: the loss is not finite")
+        sys.exit("device_step.py: the loss is not finite; choose another --attention, or check PyTorch")
     seconds = statistics.median(times)
     alone = attention_alone(device, backend, a.sequences, heads, a.tokens, width // heads, a.rounds)
 
