@@ -38,14 +38,16 @@ template <class planned_entry, class device = cpu> measured_plan measured_plan_o
 inline work work_of(measured_plan const& plan, step const& s, bound_operand const* bound, unsigned adds) {
   operand_types inputs, outputs;
   double stack = 1, added_to = 0;
-  bool const updates = std::string_view(s.op->name) == "update"; // the op of element-wise optimizers
+  // An update also reads its outputs, except the compute copy, the second output.
+  bool const updates = op::is_update(*s.op);
+  bool const copies = updates && std::string_view(s.op->name) != "update";
   for (int k = 0; k < s.inputs + s.outputs; ++k) {
     auto const& o = plan.operands[s.first_operand + k];
     (k < s.inputs ? inputs : outputs).push_back({o.type, o.shape});
     auto const instances =
         o.shape.elements() == 0 ? 1 : static_cast<double>(bound[k].count) / static_cast<double>(o.shape.elements());
     stack = std::max(stack, instances);
-    if (k >= s.inputs && (updates || (adds >> (k - s.inputs) & 1u) != 0))
+    if (k >= s.inputs && ((updates && !(copies && k == s.inputs + 1)) || (adds >> (k - s.inputs) & 1u) != 0))
       added_to += static_cast<double>(o.shape.elements() * size_of(o.type));
   }
   auto const bytes_of = [](operand_type const& o) { return static_cast<double>(o.shape.elements() * size_of(o.type)); };

@@ -16,8 +16,8 @@ struct no_last_pass {
   using slot = last_pass;
   static constexpr slot value{};
 };
-/// With this policy, every run casts all parameters: its pass follows `sharded`, so no compute copies are kept. The pass
-/// changes nothing.
+/// With this policy, every run casts all parameters: its pass follows `sharded`, so no compute copies are kept. The
+/// pass changes nothing.
 struct casts_in_every_run {
   using slot = last_pass;
   static constexpr slot value{.runs = true};

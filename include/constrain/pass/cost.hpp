@@ -109,8 +109,8 @@ constexpr memory_plan memory_of(program const& p, memory_layout const& where, st
   auto const without_activations =
       m.weights + m.master_weights + m.gradients + m.optimizer_state + m.workspace + m.communication;
   m.activations = peak_live_bytes(p, where, [](role r) {
-    return !is_parameter(r) && !is_compute_copy(r) && r != role::state && r != role::gradient &&
-           r != role::workspace && r != role::communication;
+    return !is_parameter(r) && !is_compute_copy(r) && r != role::state && r != role::gradient && r != role::workspace &&
+           r != role::communication;
   });
   if (bytes(where.end) - without_activations > m.activations) m.activations = bytes(where.end) - without_activations;
   m.shared = without_activations + m.activations - bytes(where.end);

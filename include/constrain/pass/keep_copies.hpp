@@ -28,9 +28,10 @@ public:
   /// Whether one cast outside of all loops writes all of the copy v, before any node writes the parameter.
   constexpr bool is_written_first(int v) const {
     int const i = first_[v], parameter = p_.values[v].belongs_to;
-    if (i < 0 || i != last_[v] || !calls(p_.nodes[i], info_of<op::cast>) || loops_.parent[i] != nest::root) return false;
-    bool const reads_parameter = p_.nodes[i].inputs[0] == ref{parameter, at::current};
-    return reads_parameter && p_.nodes[i].outputs[0].value == v && (first_[parameter] < 0 || first_[parameter] > i);
+    if (i < 0 || i != last_[v] || loops_.parent[i] != nest::root) return false;
+    auto const& n = p_.nodes[i];
+    bool const is_cast = calls(n, info_of<op::cast>) && n.inputs[0] == ref{parameter, at::current};
+    return is_cast && n.outputs[0].value == v && (first_[parameter] < 0 || first_[parameter] > i);
   }
   /// The node that casts the parameter to the copy v.
   constexpr int cast_of(int v) const { return first_[v]; }

@@ -105,9 +105,9 @@ constexpr bool updates_write_copies(slot_of::parallelism const& parallelism, boo
 
 /// The program `before_keeping`, with kept compute copies.
 template <class passes>
-inline constexpr program kept_program =
-    keep_copies(before_keeping<passes>(),
-                updates_write_copies(passes::set::parallelism::value, passes::set::device::value.is_cuda));
+inline constexpr program kept_program = keep_copies(before_keeping<passes>(),
+                                                    updates_write_copies(passes::set::parallelism::value,
+                                                                         passes::set::device::value.is_cuda));
 
 /// The program before it is partitioned over ranks.
 template <class passes> constexpr decltype(auto) before_partition() {

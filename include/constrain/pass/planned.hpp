@@ -60,17 +60,17 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
   return true;
 }
 
-/// Moves each parameter, setting and kept copy of `p` to its offset in `step`, and each parameter with an average in `step` to the
-/// offset of the average, so that the ops of `p` read the average. Without this move, the settings would have other
-/// offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is true. `memory`
-/// and `step_memory`: their memory layouts.
+/// Moves each parameter, setting and kept copy of `p` to its offset in `step`, and each parameter with an average in
+/// `step` to the offset of the average, so that the ops of `p` read the average. Without this move, the settings would
+/// have other offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is
+/// true. `memory` and `step_memory`: their memory layouts.
 constexpr void share_persistent_values(memory_layout& memory, program const& p, program const& step,
                                        memory_layout const& step_memory) {
   int source[program::maximum_values]{}; // of `step`, by index of the value: its average, or the value itself
   for (int v = 0; v < step.values.size(); ++v) source[v] = v;
   for (int v = 0; v < step.values.size(); ++v)
     if (step.values[v].is_average) source[step.values[v].belongs_to] = v;
-  int parameter = -1; // index of the last parameter found in `step`
+  int parameter = -1;                     // index of the last parameter found in `step`
   int in_step[program::maximum_values]{}; // by index of the parameter or setting
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
     in_step[v] = find_shared(step, p.values[v], parameter);

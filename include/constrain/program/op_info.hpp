@@ -117,14 +117,14 @@ struct op_info : op_label {
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
   // appends the replacement for a call: a call that also writes output 0, converted to its type, into `copy`
   void (*copying_form)(builder&, node const&, ref copy) = nullptr;
-  bool has_copying_form = false;               // whether `copying_form` is set
-  bool only_in_training = false;               // outside training, readers of output 0 read input 0 (dropout)
-  bool has_in_evaluation = false;              // whether `in_evaluation` is set
-  op_info const* in_evaluation = nullptr;      // the op, without options, that replaces this one outside training
-  bool draws_random = false;                   // each call gets its own random key, or the one of its forward call
-  bool promotes_types = false;                 // inputs of different types are cast to the widest
-  bool any_gradient_type = false;              // the gradient rule accepts gradients of any type
-  bool guarded = false;                        // writes nothing if the gradient norm is not finite
+  bool has_copying_form = false;          // whether `copying_form` is set
+  bool only_in_training = false;          // outside training, readers of output 0 read input 0 (dropout)
+  bool has_in_evaluation = false;         // whether `in_evaluation` is set
+  op_info const* in_evaluation = nullptr; // the op, without options, that replaces this one outside training
+  bool draws_random = false;              // each call gets its own random key, or the one of its forward call
+  bool promotes_types = false;            // inputs of different types are cast to the widest
+  bool any_gradient_type = false;         // the gradient rule accepts gradients of any type
+  bool guarded = false;                   // writes nothing if the gradient norm is not finite
 
   /// Whether the layout of input 0 or of output 0 is not `replicated`.
   constexpr bool changes_layout() const { return change.from != layout::replicated || change.to != layout::replicated; }

@@ -31,9 +31,10 @@ enum class role : std::uint8_t {
 
 /// The name of `r` in printed text, such as the list of parameters that `explain` prints.
 constexpr char const* name_of(role r) {
-  constexpr char const* names[] = {"activation", "input",  "hyperparameters", "weight",       "bias",     "norm",
-                                   "embedding",  "head",   "frozen",          "compute copy", "compute copy", "gradient",
-                                   "state",      "setting", "result",         "workspace",    "communication"};
+  constexpr char const* names[] = {
+      "activation", "input",   "hyperparameters", "weight",       "bias",         "norm",
+      "embedding",  "head",    "frozen",          "compute copy", "compute copy", "gradient",
+      "state",      "setting", "result",          "workspace",    "communication"};
   return names[static_cast<int>(r)];
 }
 
@@ -55,7 +56,8 @@ constexpr bool is_compute_copy(role r) { return r == role::compute_copy || r == 
 
 /// Whether a value of role `r` keeps its bytes from one run of an entry program (step, evaluate, ...) to the next.
 constexpr bool is_persistent(role r) {
-  return is_parameter(r) || r == role::kept_copy || r == role::state || r == role::setting || r == role::hyperparameters;
+  return is_parameter(r) || r == role::kept_copy || r == role::state || r == role::setting ||
+         r == role::hyperparameters;
 }
 
 /// Whether memory planning leaves no gaps between the instances of a value of role `r`, so that one call can work on

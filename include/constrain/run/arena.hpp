@@ -99,9 +99,7 @@ protected:
 
 private:
   /// Checks the bounds of a change, and records it.
-  void check_write(std::int64_t offset, std::int64_t count) {
-    check(offset, count), mark_changed(offset);
-  }
+  void check_write(std::int64_t offset, std::int64_t count) { check(offset, count), mark_changed(offset); }
   void check(std::int64_t offset, std::int64_t count) const {
     if (offset < 0 || count < 0 || offset > size_.count() || count > size_.count() - offset) refuse(offset, count);
   }

@@ -115,17 +115,17 @@ public:
   void run(step_parameters parameters, bool may_overflow = false) {
     // Instantiates the compile-time error for a missing kernel.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
-    update_copies<call>(parameters);
     parameters.valid_labels = valid_labels_.get();
     if (checked_) return run_checked<planned_entry, passes>(parameters, may_overflow);
     runner_->template run<planned_entry, call>(parameters);
   }
   /// Casts all parameters to their kept compute copies if any parameter has changed since the last call, other than by
-  /// a step. `run` calls this function; during `enqueuing`, it must have been called before. `parameters`, `call`: as
-  /// for `run`. Throws what a kernel throws.
+  /// a step. Call this function before `begin`, because the casts may use the memory of inputs. `parameters`, `call`:
+  /// as for `run`. Throws what a kernel throws.
   template <joint_call call> void update_copies(step_parameters const& parameters) {
     if constexpr (requires { requires entries::keeps_copies; }) {
       if (!arena().has_changed(bytes(entries::parameters_end))) return;
+      if (entries::casts::where.end > entries::persistent_end) drop_gradients();
       runner_->template run<typename entries::casts, call>(parameters);
       arena().forget_changes();
     }

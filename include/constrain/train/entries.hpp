@@ -72,9 +72,8 @@ struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy
   /// Arena offset at which the values that persist between runs end.
   static constexpr std::int64_t persistent_end = step::where.persistent_end;
   // The largest arena offset at which an entry other than `step` ends.
-  static constexpr std::int64_t other_peak =
-      detail::largest(evaluate::where.end, predict::where.end, generate::where.end,
-                      keeps_copies ? casts::where.end : 0);
+  static constexpr std::int64_t other_peak = detail::largest(evaluate::where.end, predict::where.end,
+                                                             generate::where.end, keeps_copies ? casts::where.end : 0);
   /// Arena offset at which the buffers of all entries end.
   static constexpr std::int64_t buffers_end = other_peak > step::where.end ? other_peak : step::where.end;
   static_assert(sizeof(detail::needs_are_possible<target, step, evaluate, predict, generate>) > 0);

@@ -142,12 +142,11 @@ template <class task, class policy_set, entry e>
 using own_plan =
     planned<forward_passes<typename source_of_entry<task, policy_set, e>::type>, void, typename policy_set::target>;
 
-/// The plan of the casts that make the compute copies of the plan `step`, with the same persistent values; `step` itself
-/// if `step_program` keeps no compute copies.
+/// The plan of the casts that make the compute copies of the plan `step`, with the same persistent values; `step`
+/// itself if `step_program` keeps no compute copies.
 template <class step_program, class step> struct plan_of_casts_or_step { using type = step; };
 template <class step_program, class step>
-  requires step_program::keeps_copies
-struct plan_of_casts_or_step<step_program, step> {
+requires step_program::keeps_copies struct plan_of_casts_or_step<step_program, step> {
   using type = planned<casts_passes<step_program>, void, typename step_program::set::target>;
 };
 template <class step_program, class step>

@@ -94,6 +94,7 @@ public:
       detail::check_all_values("predict", ports, port_kind::input, inputs);
       synchronize();
       ranks_.check_same_work(all, joint_call::predict, 1, inputs);
+      engine_.template update_copies<joint_call::predict>(next_step_parameters());
       engine_.template begin<typename entries::predict>("predict", inputs);
       engine_.template run<typename entries::predict, typename entries::predict_program, joint_call::predict>(
           next_step_parameters());
@@ -126,6 +127,7 @@ public:
         if constexpr (entries::logits.features() > entries::vocabulary && entries::vocabulary > 0)
           detail::check_sampled(tokens.back(), entries::vocabulary);
         auto const length = detail::fill_context(context, tokens);
+        engine_.template update_copies<joint_call::generate>(next_step_parameters());
         engine_.template begin<typename entries::generate>("generate", context);
         engine_.template run<typename entries::generate, typename entries::generate_program, joint_call::generate>(
             next_step_parameters());
@@ -266,6 +268,7 @@ private:
   /// Evaluates one micro-batch and adds its sums to `sum`; adds nothing if no label is valid.
   [[gnu::cold]] void evaluate_micro_batch(array_list const& inputs, array_list const& labels,
                                           detail::evaluation_sums& sum) {
+    engine_.template update_copies<joint_call::evaluate>(next_step_parameters());
     auto const valid = engine_.template begin<typename entries::evaluate>("evaluate", inputs, labels);
     // A rank without a valid label takes part in the collectives of the other ranks' forward passes.
     if (valid == 0 && ranks_.storage_group->size() == 1) return;

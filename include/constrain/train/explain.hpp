@@ -22,12 +22,13 @@ namespace detail {
 /// factors of optimizer::by_role, which are hyperparameters.
 [[gnu::noinline, gnu::cold]] inline bool is_decayed(program const& step, std::string_view parameter) {
   for (auto const& n : step.nodes) {
-    if (n.kind != node_kind::call || std::string_view(n.op->name) != "update") continue;
+    if (n.kind != node_kind::call || !op::is_update(*n.op)) continue;
     auto const& updated = step.values[n.outputs[0].value]; // the parameter, or the fp32 copy of a 16-bit parameter
     auto const& info = updated.belongs_to >= 0 ? step.values[updated.belongs_to] : updated;
     if (step.text(info.name) == parameter) return unpack<op::update_options>(n.attributes).decays;
   }
-  // A parameter without a node `update`, such as a matrix that Muon updates: `update_rule::decays` has set this flag.
+  // A parameter without an element-wise update, such as a matrix that Muon updates: `update_rule::decays` has set this
+  // flag.
   for (auto const& info : step.values)
     if (is_parameter(info.role) && step.text(info.name) == parameter) return info.decays;
   return false;

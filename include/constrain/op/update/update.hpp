@@ -90,9 +90,10 @@ template <class optimizer> constexpr inferred with_states(inferred result, opera
   return result;
 }
 
-/// Options of `update`.
+/// Options of `update` and `update_and_copy`.
 struct update_options {
-  bool decays = false; // whether weight decay applies to the parameter
+  bool decays = false;        // whether weight decay applies to the parameter
+  dtype copy_as = dtype::f32; // of `update_and_copy`: the type of the copy
 };
 
 /// The update of one parameter, element by element: `optimizer::update` computes the new weight and state from the
@@ -112,16 +113,10 @@ template <class optimizer> struct update {
   }
 };
 
-/// Options of `update_and_copy`.
-struct update_and_copy_options {
-  bool decays = false;       // whether weight decay applies to the parameter
-  dtype copy_as = dtype::f32; // type of the copy
-};
-
 /// `update`, with one more output after the weight: a copy of the new weight, converted to the type `copy_as`. If scale
 /// is 0, the copy keeps its values, too. The pass `keep_copies` inserts this op.
 template <class optimizer> struct update_and_copy {
-  using options = update_and_copy_options;
+  using options = update_options;
   using written_as = update<optimizer>;
   static constexpr char const* name = "update_and_copy";
   static constexpr unsigned accumulating = ~0u; // the weight and the state are also read
@@ -135,13 +130,18 @@ template <class optimizer> struct update_and_copy {
 
 template <class optimizer> constexpr void update<optimizer>::copying_form(builder& out, node const& n, ref copy) {
   auto both = n;
-  both.attributes = pack(update_and_copy_options{unpack<update_options>(n.attributes).decays, out.type_of(copy).type});
+  both.attributes = pack(update_options{unpack<update_options>(n.attributes).decays, out.type_of(copy).type});
   both.outputs.count = 0;
   for (int j = 0; j < n.outputs.size(); ++j) {
     out.add_output(both, n.outputs[j]);
     if (j == 0) out.add_output(both, copy);
   }
   out.append(info_of<update_and_copy<optimizer>>, both);
+}
+
+/// Whether `op` is the `update` or the `update_and_copy` of any optimizer.
+constexpr bool is_update(op_label const& op) {
+  return std::string_view(op.name) == "update" || std::string_view(op.name) == "update_and_copy";
 }
 
 /// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, if the optimizer has no
