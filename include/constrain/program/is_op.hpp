@@ -42,9 +42,9 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///                                                       // element by element gets the full tensor
 ///     static constexpr void divided_form(builder&, node const&); // appends the nodes that replace a call whose input
 ///                                                       // 0 is divided over a tensor group (pass/divide.hpp)
-///     static constexpr void copying_form(builder&, node const&, ref copy); // appends a call that replaces the node and
-///                                                       // also writes output 0, converted to the type of `copy`,
-///                                                       // into `copy` (pass/keep_copies.hpp)
+///     static constexpr void copying_form(builder&, node const&, ref copy); // appends a call that replaces the node
+///                                                       // and also writes output 0, converted to the type of
+///                                                       // `copy`, into `copy` (pass/keep_copies.hpp)
 ///     static constexpr bool divide(options&, division&); // changes the options to the options of one rank of a
 ///                                                       // tensor group; false: impossible (division.hpp)
 ///     static constexpr layout_change change{layout::partial, layout::replicated}; // layouts of input 0 and output 0
