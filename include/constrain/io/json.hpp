@@ -49,7 +49,8 @@ public:
   std::uint64_t uint64() const { return to_integer<std::uint64_t>(); }
 
   /// The number rounded to float or double. The strings "nan", "inf" and "-inf", which `json_writer` writes, also count
-  /// as numbers. Throws `error` for any other value and for a number outside the type's range.
+  /// as numbers. Throws `error` for any other value, and for a number whose magnitude is too large for the type or,
+  /// unless it is 0, too small.
   template <class real_type = double> real_type real() const {
     if (kind() == json_kind::string) {
       if (string() == "nan") return std::numeric_limits<real_type>::quiet_NaN();

@@ -13,21 +13,21 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
 /// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
-/// or the evaluate program of an inference object. No field is negative. The sum of the fields before `shared`, minus
-/// `shared`, is `peak`, unless another entry program needs more than the described one.
+/// or the evaluate program of an inference object. Of a tensor that ranks hold together, only this rank's part counts.
+/// No field is negative. The sum of the fields before `shared`, minus `shared`, is `peak`, unless another entry program
+/// needs more than the described one.
 struct memory_plan {
-  bytes weights;         // of parameters in the type that kernels read (the compute copy, if there is one); with
-                         // zero<3>, of this rank's shards
+  bytes weights;         // of parameters in the type that kernels read (the compute copy, if there is one)
   bytes master_weights;  // of parameters with a compute copy; the optimizer updates the trained ones, not the copies
   bytes gradients;       // of all trained parameters, or with optimizer::in_backward the maximum at any time
   bytes optimizer_state; // of all trained parameters
   bytes activations;     // the maximum at any time of values kept for the backward pass, temporaries, inputs, results,
                          // settings and hyperparameters; or, if that is more, all bytes that no other field counts
   bytes workspace;       // `device_reserve`, and the maximum at any time of scratch of kernels, temporary copies, and
-                         // the rounding errors that the updates of 16-bit parameters keep as tensors
+                         // temporary tensors of rounding errors during the update of 16-bit parameters
   bytes communication;   // temporary full tensors and shards, and buffers of collectives; the maximum at any time
   bytes offloaded;       // always 0: all values are in the arena, on the device
-  bytes shared;          // bytes that several fields count, such as bytes of a compute copy that a gradient uses later
+  bytes shared;          // bytes that several fields count, because values of these fields use them one after another
   bytes peak;            // size of the arena, the one allocation that holds all values
 };
 

@@ -18,7 +18,8 @@ constexpr program dead_code_elimination(program const& p) {
       if (live[output.value]) return true;
     return false;
   };
-  // The node that reads a loop-carried value precedes the node that writes it, so one sweep may not be enough.
+  // A node that reads a loop-carried value can precede the node that writes it (in the previous iteration), so one
+  // sweep may not be enough.
   for (bool changed = true; changed;) {
     changed = false;
     for (int i = p.nodes.size() - 1; i >= 0; --i) {

@@ -12,10 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Estimates the cost of dropping forward nodes (rematerialize.hpp), and the memory that the resulting program needs,
 /// without making this program or its memory plan. A choice is a mask with one bit per group of droppable nodes; the
-/// bit of a dropped group is 1. Each group is one node and its views if the program has at most 64 droppable nodes.
-/// Otherwise, nodes that call the same op and have the same cost and bytes are one group, with their views. A view is a
-/// droppable slice or reshape that becomes a view of a droppable node's result; it has no cost and no bytes. Other
-/// slices and reshapes that become views of their input are kept, and count as if they had bytes of their own.
+/// bit of a dropped group is 1. Each group is one node and its views if there are at most 64 such nodes. Otherwise,
+/// nodes that call the same op and have the same cost and bytes are one group, with their views. A view is a droppable
+/// slice or reshape that becomes a view of a droppable node's result; it has no cost and no bytes. Other slices and
+/// reshapes that become views of their input are kept, and count as if they had bytes of their own.
 ///
 /// The estimate accounts for the lifetimes of all values and for ops that overwrite an input. It ignores fusion and
 /// gaps between buffers.
@@ -160,15 +160,15 @@ private:
     return false;
   }
 
-  /// The number of reads of items by node i, among the items found so far, counted as in `find_readers`.
+  /// The number of reads by node i of the items found so far, counted as in `find_readers`.
   constexpr int reads_of(program const& p, int i) const {
     int reads = 0;
     for (auto const& r : p.nodes[i].inputs)
       for (int k = item_[r.value]; k >= 0; k = items_[k].view_of) ++reads;
     return reads;
   }
-  /// Makes an item of each droppable node (of a view only as `add_view` allows), up to `maximum_items` items that have
-  /// `maximum_inputs` inputs in total, and assigns the items to groups.
+  /// Makes an item for each droppable node (for a view, only if its input is an item), up to `maximum_items` items that
+  /// have `maximum_inputs` inputs in total, and assigns the items to groups.
   constexpr void find_items(program const& p, detail::rematerialization const& forward) {
     auto const droppable = forward.droppable();
     auto const with_views = slice_views(p);

@@ -21,8 +21,8 @@ struct unknown {
 
   CONSTRAIN_RULE(
       known_policies, (said<unknown> const& u), u.given == 0,
-      "policies: a template argument is not a policy; write each policy as a separate argument: "
-      "precision::..., an optimizer (a type with `hyper`), accumulate<N>, checkpoint::... or your own policy, a type "
+      "policies: a template argument is not a policy; write each policy as a separate argument, for example "
+      "precision::..., an optimizer (a type with `hyper`), accumulate<N>, checkpoint::..., or your own policy: a type "
       "with a `slot` and a `value`");
   using rules = rule_list<known_policies>;
 };

@@ -82,8 +82,9 @@ public:
   bool gradients_kept() const { return gradients_kept_; }
   /// Sets `gradients_kept` to true, for use after a step.
   void keep_gradients() { gradients_kept_ = true; }
-  /// Sets `gradients_kept` to false: after loading weights, because the gradients belong to the old weights, and at the
-  /// beginning of a step on several ranks, so that all ranks do the same if one rank's batch is refused.
+  /// Sets `gradients_kept` to false: after loading weights, because the gradients belong to the old weights; before
+  /// casts that may overwrite gradients; and at the beginning of a step on several ranks, so that a rank whose batch is
+  /// refused drops its gradients like the other ranks.
   void drop_gradients() { gradients_kept_ = false; }
 
   /// Prepares a run of an entry: copies its inputs and labels into the arena, counts the valid labels of each
@@ -109,11 +110,11 @@ public:
 
   /// Runs an entry. `parameters`: all but `valid_labels`, which this function sets, and `context`, which the runner
   /// sets. `passes`: the passes that made the entry's program; checked mode needs the program's values. `call`: the
-  /// call of the library that runs the entry. `may_overflow`: see `checked_hooks`. Throws `error` if CUDA reports an
+  /// library call during which the entry runs. `may_overflow`: see `checked_hooks`. Throws `error` if CUDA reports an
   /// error and, in checked mode, if a check fails. Also throws what a kernel throws.
   template <class planned_entry, class passes, joint_call call>
   void run(step_parameters parameters, bool may_overflow = false) {
-    // Instantiates the compile-time error for a missing kernel.
+    // Instantiates the check that every kernel exists; a missing kernel is a compile-time error.
     static_assert(sizeof(plan_has_kernels<planned_entry, target>) > 0);
     parameters.valid_labels = valid_labels_.get();
     if (checked_) return run_checked<planned_entry, passes>(parameters, may_overflow);

@@ -13,9 +13,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
   json.object().member("is_causal", !causal || (!causal->is_null() && causal->boolean()));
   if (auto const activation = configuration.value("activation_function")) {
     auto const name = activation->string();
-    bool const is_gelu_new =
+    bool const is_alias_of_gelu_new =
         name == "gelu_pytorch_tanh" || name == "gelu_python_tanh" || name == "gelu_fast" || name == "gelu_accurate";
-    json.member("activation_function", is_gelu_new ? "gelu_new" : name);
+    json.member("activation_function", is_alias_of_gelu_new ? "gelu_new" : name);
   }
   // If a file has both names of a size, Transformers reads the first of the pair.
   constexpr char const* other_names[][2] = {{"num_hidden_layers", "n_layer"},

@@ -11,7 +11,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The index of the largest of `count` values; of equal values, the first. NaN counts as smaller than every number.
+/// The index of the maximum of `count` values; of equal maxima, the first. NaN counts as smaller than every number.
 /// `count` if all values are NaN.
 template <class stored> std::int64_t argmax(stored const* x, std::int64_t count) {
   std::int64_t best = count;
@@ -49,7 +49,7 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
   /// The data that each rank sends for each row.
   struct local_maximum {
     double logit;       // the maximum logit of the rank's classes; 0 if `class_index` is -1
-    double class_index; // the class of this logit; -1: all the rank's logits in the row are NaN
+    double class_index; // the class of this logit; -1: the rank has no class, or all its logits are NaN
   };
 
   template <class stored>
