@@ -104,7 +104,7 @@ private:
   /// Makes `type` the datatype of `length` bytes that begin `offset` bytes after the beginning of a buffer, and returns
   /// 1, the number of elements of this type to transfer. If `length` is 0, returns 0 and leaves `type` unchanged. An
   /// offset in a datatype has 64 bits.
-  int describe(MPI_Datatype& type, std::int64_t offset, std::int64_t length) const;
+  int make_datatype(MPI_Datatype& type, std::int64_t offset, std::int64_t length) const;
 
   static inline MPI_Comm barrier_processes_ = MPI_COMM_NULL; // all processes; used only by `timed_barrier`
   static inline int all_exit_ = 0; // 1: all processes that met in the last `timed_barrier` exit; 0: some only failed

@@ -74,8 +74,8 @@ CONSTRAIN_INLINE void mpi::all_to_all(std::byte const* send, std::int64_t const*
   auto* const sent = types.data();
   auto* const received = sent + size_;
   for (int r = 0; r < size_; ++r) {
-    send_counts_[r] = describe(sent[r], send_offsets[r] + first, in_slice(r));
-    receive_counts_[r] = describe(received[r], r * length + first, in_slice(rank_));
+    send_counts_[r] = make_datatype(sent[r], send_offsets[r] + first, in_slice(r));
+    receive_counts_[r] = make_datatype(received[r], r * length + first, in_slice(rank_));
     send_offsets_[r] = receive_offsets_[r] = 0;
   }
   watchdog::wait const waits("exchanging", deadline_);
@@ -212,12 +212,13 @@ CONSTRAIN_INLINE void mpi::convert(int* counts, int* starts, std::int64_t const*
   }
 }
 
-[[gnu::cold]] CONSTRAIN_INLINE int mpi::describe(MPI_Datatype& type, std::int64_t offset, std::int64_t length) const {
+[[gnu::cold]] CONSTRAIN_INLINE int mpi::make_datatype(MPI_Datatype& type, std::int64_t offset,
+                                                      std::int64_t length) const {
   if (length == 0) return 0;
   auto const count = static_cast<int>(length);
   auto const start = static_cast<MPI_Aint>(offset);
-  check(MPI_Type_create_hindexed(1, &count, &start, MPI_BYTE, &type), "describe data");
-  check(MPI_Type_commit(&type), "describe data");
+  check(MPI_Type_create_hindexed(1, &count, &start, MPI_BYTE, &type), "create an MPI datatype");
+  check(MPI_Type_commit(&type), "create an MPI datatype");
   return 1;
 }
 

@@ -19,7 +19,8 @@ public:
   class wait {
   public:
     /// `name`: the wait's name in the error, a string literal. `deadline`: seconds until the watchdog ends the process.
-    /// Waits may be nested, on one thread. Each keeps its own deadline: an inner wait does not change the outer wait's.
+    /// Waits may be nested. Only one thread may wait at a time. Each wait keeps its own deadline: an inner wait does
+    /// not change the outer wait's.
     wait(char const* name, double deadline);
     wait(wait const&) = delete;
     wait& operator=(wait const&) = delete;

@@ -23,11 +23,11 @@ enum class document_labels : std::uint8_t {
 /// documents.
 class documents {
 public:
-  /// Appends a document. `tokens` may be those of an earlier document. `label`: its class; `ignored_label`: none.
-  /// `prompt`: true for each token of a prompt, which is an input but not a label; empty: no token is part of a prompt.
-  /// Throws `error` if the document has no token, if a token is negative, if `label` is negative but not
-  /// `ignored_label`, or if `prompt` is neither empty nor as long as `tokens`. If any exception is thrown, the
-  /// documents are unchanged.
+  /// Appends a document. `tokens` may be those of an earlier document. `label`: the class of the new document;
+  /// `ignored_label`: none. `prompt`: true for each token of a prompt, which is an input but not a label; empty: no
+  /// token is part of a prompt. Throws `error` if the document has no token, if a token is negative, if `label` is
+  /// negative but not `ignored_label`, or if `prompt` is neither empty nor as long as `tokens`. If any exception is
+  /// thrown, the documents are unchanged.
   void add(std::span<std::int32_t const> tokens, std::int32_t label = ignored_label,
            std::vector<bool> const& prompt = {});
 

@@ -25,11 +25,11 @@ public:
   [[gnu::cold]] static safetensors_files open_indexed(std::string const& path);
   /// The tensors of one file, from the file's bytes. Throws `error`, naming `source`, if the bytes are not valid.
   [[gnu::cold]] static safetensors_files parse(std::span<std::byte const> bytes, std::string const& source);
-  /// The tensors of the files that an index lists. `index`: the index's text; `source`: the index's path.
+  /// The tensors of the files that an index lists. `index_text`: the index's text; `source`: its path.
   /// `bytes_of(name)` returns the bytes of the file `name`; it is called once for each file. Throws the errors of
   /// `open_indexed`.
   [[gnu::cold]] static safetensors_files parse_indexed(
-      std::string_view index, std::string const& source,
+      std::string_view index_text, std::string const& source,
       function_ref<std::span<std::byte const>(std::string const& name)> bytes_of);
 
   /// All tensors, file by file.

@@ -42,10 +42,10 @@ namespace constrain::inline CONSTRAIN_VARIANT::io {
 }
 
 [[gnu::cold]] CONSTRAIN_INLINE safetensors_files
-safetensors_files::parse_indexed(std::string_view text, std::string const& path,
+safetensors_files::parse_indexed(std::string_view index_text, std::string const& source,
                                  function_ref<std::span<std::byte const>(std::string const& name)> bytes_of) {
-  auto const index = safetensors_index::parse(text, path);
-  auto const directory = path.substr(0, path.find_last_of('/') + 1);
+  auto const index = safetensors_index::parse(index_text, source);
+  auto const directory = source.substr(0, source.find_last_of('/') + 1);
   safetensors_files result;
   std::vector<bool> found(index.tensors.size());
   for (std::size_t i = 0; i < index.files.size(); ++i) {
@@ -53,14 +53,14 @@ safetensors_files::parse_indexed(std::string_view text, std::string const& path,
     for (auto const& t : result.files_.back().tensors) {
       auto const* const listed = index.find(t.name);
       if (listed == nullptr || listed->file != i)
-        throw error({"the file '", directory, index.files[i], "' has a tensor '", t.name, "' that the index '", path,
+        throw error({"the file '", directory, index.files[i], "' has a tensor '", t.name, "' that the index '", source,
                      "' does not list for it; get the files again"});
       found[static_cast<std::size_t>(listed - index.tensors.data())] = true;
     }
   }
   for (std::size_t i = 0; i < found.size(); ++i)
     if (auto const& listed = index.tensors[i]; !found[i])
-      throw error({"the index '", path, "' lists the tensor '", listed.name, "' in '", index.files[listed.file],
+      throw error({"the index '", source, "' lists the tensor '", listed.name, "' in '", index.files[listed.file],
                    "', which does not have it; get the files again"});
   return result;
 }

@@ -81,7 +81,7 @@ constexpr void rename(program& p, use_ranges& uses, ref from, ref to) {
 }
 
 /// Like `coalesce`, but changes `p` itself, which must not be refused.
-constexpr void elide_copies(program& p) {
+constexpr void coalesce_copies(program& p) {
   nest const loops(p);
   use_ranges uses(p);
   bool removed[program::maximum_nodes]{};
@@ -104,7 +104,7 @@ constexpr void elide_copies(program& p) {
 /// Copy elision: removes a copy if the node that computes the source can write the target instead.
 constexpr program coalesce(program const& p) {
   program out = p;
-  if (p.failure.ok()) detail::elide_copies(out);
+  if (p.failure.ok()) detail::coalesce_copies(out);
   return out;
 }
 

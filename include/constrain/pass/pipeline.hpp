@@ -34,12 +34,12 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// The passes that let values share bytes: copy elision, views that replace slices, reshapes, concatenations and
-/// stacks, and in-place results. On a CUDA device (`is_cuda`), also `pad_rows`.
+/// The passes that let values share bytes: copy coalescing (`coalesce`), views that replace slices, reshapes,
+/// concatenations and stacks, and in-place results. On a CUDA device (`is_cuda`), also `pad_rows`.
 constexpr program share_bytes(program const& p, bool is_cuda = false) {
   program out = p;
   if (!p.failure.ok()) return out;
-  elide_copies(out);
+  coalesce_copies(out);
   make_views(out);
   overwrite_inputs(out);
   if (is_cuda) row_padding(out).run();
@@ -86,7 +86,8 @@ template <class passes, pass_name predecessor>
 inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_order>::template follow<predecessor>;
 
 /// Whether the entry program keeps its compute copies. The step decides for all entries (`entries::keeps_copies`). A
-/// policy's pass that follows `sharded` could change a parameter after its copy, so there are then no kept copies.
+/// policy's pass that follows `sharded` could insert a change of a parameter after the write of its copy, so with such
+/// a pass, no copies are kept.
 template <class passes> constexpr bool keeps_copies() {
   constexpr auto const& precision = passes::set::precision::value;
   if constexpr (!precision.masters || precision.master == precision.compute) return false;
@@ -208,12 +209,13 @@ template <class passes, class optimizer> constexpr program update_or_refuse() {
 
 } // namespace detail
 
-/// The passes of the step program up to the optimizer step; each constant except `built` is the result of a pass.
+/// The passes of the step program up to and including the optimizer step; each constant except `built` is the result of
+/// a pass.
 template <class source> struct passes_to_update : passes_before_gradients<source> {
   using before = passes_before_gradients<source>;
   using typename before::set;
   static constexpr program differentiated = detail::differentiate_or_refuse<before>();
-  /// The program to which the optimizer step is appended.
+  /// The program before the optimizer step is added.
   static constexpr decltype(auto) before_update() {
     return with_policy_passes<set, pass_name::differentiated, differentiated>();
   }
@@ -224,7 +226,7 @@ template <class source> struct passes_to_update : passes_before_gradients<source
   }
 };
 
-/// All passes of the step program; each constant except `built` is the result of a pass. `dropped`: the nodes that the
+/// All passes of the step program; each constant of type `program` except `built` is the result of a pass. `dropped`: the nodes that the
 /// backward pass recomputes because of checkpoint::budget.
 template <class source, node_set dropped> struct passes_with_dropped : passes_to_update<source> {
   using before = passes_before_gradients<source>;

@@ -10,9 +10,9 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Extents of a GEMM, or of its parts. GEMMs are split for two reasons. First, every matrix of a part must span fewer
 /// than 2^31 elements, unless a single row has that many: from 2^31 elements on, the heuristic of cuBLASLt 13.6 can
-/// return an algorithm that fails (github.com/NVIDIA/raft, issue 3097). Second, if padded rows have a length that is
-/// not a multiple of 8 elements, the elements after the last multiple of 8 are a separate part
-/// (`without_remainder_of_rows`).
+/// return an algorithm that fails (github.com/NVIDIA/raft, issue 3097). Second, if rows are padded and their length
+/// without the padding is not a multiple of 8 elements, the elements after the last multiple of 8 are a separate part
+/// of a large GEMM (`without_remainder_of_rows`).
 struct gemm_extents {
   std::int64_t m = 0; // rows of op(A) and C
   std::int64_t n = 0; // columns of op(B) and C
@@ -46,7 +46,7 @@ namespace detail {
 /// Splits `rows` rows of `leading` elements into nearly equal parts. Each part has at least one row, and has fewer than
 /// `limit` elements if a row has fewer. With several parts, rounds the rows per part up to a multiple of 256 if each
 /// part still has fewer than `limit` elements, so that all parts have the alignment of the first. Returns the number of
-/// rows of every part except the last.
+/// rows of a part; the last part may have fewer.
 constexpr std::int64_t rows_of_part(std::int64_t rows, std::int64_t leading, std::int64_t limit) {
   auto const max_rows = leading < limit ? (limit - 1) / leading : 1;
   if (rows <= max_rows) return rows;
@@ -63,7 +63,7 @@ namespace detail {
 /// alignment of the first row.
 inline constexpr std::int64_t gemm_row_unit = 8;
 
-/// The extent of a part along a dimension that indexes the columns of one or two stored matrices. `leading`,
+/// The extent of a part along a dimension that indexes the columns of at most two stored matrices. `leading`,
 /// `other_leading`: the leading dimensions of these matrices; 0: no such matrix. If there is at least one, and all
 /// leading dimensions are multiples of 8, an extent above 8 is rounded down to a multiple of 8; other extents do not
 /// change.

@@ -35,7 +35,7 @@ template <> struct weight_format_of<llama> {
   /// stored and, only for a tied model, the head.
   static constexpr std::string_view ignored_suffixes[] = {".rotary_emb.inv_freq", "lm_head.weight"};
 
-  /// The head of a tied model is its token embedding; files may store it, too.
+  /// The head of a tied model is its token embedding. Files may also contain the head as a tensor of its own.
   static constexpr stored_copy copies[] = {{"lm_head.weight", "model.embed_tokens.weight"}};
 
   /// Keys that a config.json, or the result of `normalize`, must have. Transformers replaces a missing key with a
@@ -43,7 +43,7 @@ template <> struct weight_format_of<llama> {
   static constexpr std::string_view required_keys[] = {"num_hidden_layers", "num_attention_heads", "hidden_size",
                                                        "intermediate_size", "vocab_size",          "rms_norm_eps"};
 
-  /// Keys whose values count only in the form of `normalize`.
+  /// Keys whose values are compared only in the form that `normalize` returns.
   static constexpr std::string_view normalized_keys[] = {"rope_theta",         "rope_scaling",   "rope_parameters",
                                                          "hidden_act",         "attention_bias", "mlp_bias",
                                                          "tie_word_embeddings"};
@@ -60,10 +60,11 @@ template <> struct weight_format_of<llama> {
   /// stays missing. A key that Transformers does not read for this model_type, such as a Mistral's mlp_bias, is left
   /// out. The model_type of a Mistral becomes "llama", with or without a sliding window. A Qwen's use_sliding_window
   /// becomes false if sliding_window is null, if max_window_layers leaves no layer with a window, or if the file has
-  /// layer_types, which take precedence. layer_types becomes one text, the type of all layers or "several". The
-  /// window's size is kept only for a Mistral. The rope_type "linear" or "llama3" with the factor 1 becomes "default",
-  /// and the activation "swish" becomes "silu", its other name. Throws `error` if one of these values has the wrong
-  /// type.
+  /// layer_types, which take precedence. layer_types becomes one string: the type of all layers ("full_attention" also
+  /// for "attention"), or "several" if they differ. The window's size is kept only for a Mistral whose layer_types are
+  /// not all "full_attention"; otherwise, it becomes 0. The rope_type "linear" or "llama3" with the factor 1 becomes
+  /// "default", and the activation "swish" becomes "silu", its other name. Throws `error` if one of these values has
+  /// the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);
 };
 

@@ -116,11 +116,11 @@ constexpr value linear(value x, value weight, int line = __builtin_LINE()) {
 }
 
 /// y = x W^T + b: x [..., in] -> [..., features]. The parameters are W, "name.weight" [features, in], and b,
-/// "name.bias" [features]; with `.bias = false` there is no b. If one matmul computes several layers of x, such as
-/// queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}. Then parallel::tensor
-/// divides each part of W and b separately, and Muon orthogonalizes each part of W (`in_parts`). The parts must add up
-/// to `features`. Refused: token ids, a scalar x, fewer than one feature, parts that `in_parts` refuses, and everything
-/// else that `parameter` refuses, such as a `.stddev` outside [0, 1e30].
+/// "name.bias" [features]; with `.bias = false` there is no b. If one matmul computes several layers that read x, such
+/// as the projections to queries, keys and values, `.parts` lists the features of each layer, for example {8, 2, 2}.
+/// Then parallel::tensor divides each part of W and b separately, and Muon orthogonalizes each part of W (`in_parts`).
+/// The parts must add up to `features`. Refused: token ids, a scalar x, fewer than one feature, parts that `in_parts`
+/// refuses, and everything else that `parameter` refuses, such as a `.stddev` outside [0, 1e30].
 constexpr value linear(std::string_view name, value x, std::int64_t features, linear_options options = {},
                        int line = __builtin_LINE()) {
   scope const inside(x.owner(), name, line);
