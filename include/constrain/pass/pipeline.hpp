@@ -226,8 +226,8 @@ template <class source> struct passes_to_update : passes_before_gradients<source
   }
 };
 
-/// All passes of the step program; each constant of type `program` except `built` is the result of a pass. `dropped`: the nodes that the
-/// backward pass recomputes because of checkpoint::budget.
+/// All passes of the step program; each constant of type `program` except `built` is the result of a pass. `dropped`:
+/// the nodes that the backward pass recomputes because of checkpoint::budget.
 template <class source, node_set dropped> struct passes_with_dropped : passes_to_update<source> {
   using before = passes_before_gradients<source>;
   using to_update = passes_to_update<source>;
