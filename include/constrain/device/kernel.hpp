@@ -70,7 +70,7 @@ struct call {
 template <class options_type> struct call_with_options : call {
   options_type options; // options of the node
 
-  /// Unpacks the options of a call. The conversion is implicit, since the executor passes a `call`.
+  /// Unpacks the options of a call. The conversion is implicit, because the executor passes a `call`.
   call_with_options(call const& c) : call(c), options(unpack<options_type>(c.attributes)) {}
 };
 

@@ -107,7 +107,7 @@ constexpr kernel_needs needs_of_call(operand_extents const& in, operand_extents 
   else return {.scratch = -1}; // the plan reports a compile-time error
 }
 
-// No concept may test a kernel that is not yet defined, since compilers would cache the answer.
+// No concept may test a kernel that is not yet defined, because compilers would cache the answer.
 template <class op, class device> constexpr needs_rule find_needs_rule() {
   if constexpr (requires { sizeof(kernel<op, device>); }) {
     if constexpr (names_needs_of<kernel<op, device>, options_of<op>>()) return &needs_of_call<op, device>;

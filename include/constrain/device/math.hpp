@@ -28,7 +28,7 @@ namespace libm = constrain::detail::libm;
 /// float or double.
 template <class real> concept real_number = std::is_same_v<real, float> || std::is_same_v<real, double>;
 
-/// Infinity, as a constant, since device code cannot call std::numeric_limits.
+/// Infinity, as a constant, because device code cannot call std::numeric_limits.
 template <real_number real> inline constexpr real infinity = std::numeric_limits<real>::infinity();
 
 /// a * b + c on the host, rounded once if the target has FMA. Unlike with contraction by the compiler, the result is
@@ -122,12 +122,12 @@ CT_VECTORIZED float log_host(float x) noexcept {
 }
 
 /// Uses the square root instruction if the compiler need not set errno. Otherwise, uses Newton's method from a
-/// bit-level estimate, since code that sets errno is not vectorized.
+/// bit-level estimate, because code that sets errno is not vectorized.
 CT_VECTORIZED float sqrt_host(float x) noexcept {
 #if defined(__NO_MATH_ERRNO__)
   return libm::sqrt(x);
 #else
-  bool const tiny = x < 0x1p-60f; // if so, x is scaled up, since otherwise `residual` could be subnormal
+  bool const tiny = x < 0x1p-60f; // if so, x is scaled up, because `residual` could be subnormal otherwise
   float const scaled = x * select(tiny, 0x1p64f, 1.0f);
   float y = std::bit_cast<float>(0x5f3759dfu - (std::bit_cast<std::uint32_t>(scaled) >> 1)); // 1 / sqrt within 3.5 %
   y *= 1.5f - 0.5f * scaled * y * y;
@@ -184,7 +184,7 @@ CT_VECTORIZED float gate_host(float x) noexcept {
 
 } // namespace detail
 
-/// Whether x is neither infinite nor NaN. Tests bits, since -ffast-math lets compilers assume that all values are
+/// Whether x is neither infinite nor NaN. Tests bits, because -ffast-math lets compilers assume that all values are
 /// finite. (Uses __builtin_bit_cast, because std::bit_cast is not a device function.)
 template <real_number real> CT_HOST_DEVICE constexpr bool finite(real x) noexcept {
   if constexpr (std::is_same_v<real, float>) return (__builtin_bit_cast(std::uint32_t, x) & 0x7f800000u) != 0x7f800000u;

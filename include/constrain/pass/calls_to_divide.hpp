@@ -101,7 +101,7 @@ private:
   /// Whether the rows of parameter v can be divided over the ranks: v is an embedding, head or frozen matrix outside of
   /// repeats, without parts and with enough rows for all ranks, and every call that reads v looks up rows or computes
   /// one feature for each row. If v is not a head, at least one call must look up rows. A matrix with fewer rows than
-  /// columns, such as a table of token types, is not divided, since replicating it is cheaper.
+  /// columns, such as a table of token types, is not divided, because replicating it is cheaper.
   constexpr bool can_be_vocabulary(int v) const {
     auto const& info = p_.values[v];
     auto const& s = info.shape;
@@ -148,7 +148,7 @@ private:
   /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
   /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts, only output 0 is used, and
   /// the op has no `divide`, which needs an input 0 that is already divided. If so, records these parts and numbers the
-  /// node. At most 64 nodes can begin a division, since `value_division::begin_mask` has 64 bits.
+  /// node. At most 64 nodes can begin a division, because `value_division::begin_mask` has 64 bits.
   constexpr bool find_begin(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->has_divide || begin_count_ == 64) return false;
@@ -224,7 +224,7 @@ private:
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {
       if (!is_divided(n.inputs[k])) continue;
-      // In `predict`, the host needs what the model returns, so another entry must not divide it for an objective.
+      // In `predict`, the host needs the model's full result, so no other entry may divide the result for an objective.
       if (n.inputs[k] == p_.result("logits") && !can_gather(begin_mask)) return false;
       auto const& input_parts = values_[n.inputs[k].value].parts;
       if (name == 0) name = rule.inputs.inner_of(k), parts = input_parts;

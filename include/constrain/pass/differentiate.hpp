@@ -60,7 +60,7 @@ private:
   constexpr bool is_compute_copy(ref r) const { return out_.program.values[r.value].role == role::compute_copy; }
 
   /// Index of a reference in `gradient_`, `buffer_` and `is_written_`. A compute copy has the index of its parameter,
-  /// since the two share one gradient.
+  /// because the two share one gradient.
   constexpr int key(ref r) const {
     return (is_compute_copy(r) ? out_.program.values[r.value].belongs_to : r.value) * 4 + static_cast<int>(r.where);
   }
@@ -241,10 +241,10 @@ private:
     return gradient;
   }
 
-  /// Appends the backward loop of a forward loop. If the forward loop carries a value, as the loop of a repeat does,
-  /// the backward loop is reversed and carries the gradient of the value. Appends nothing if nothing that the forward
-  /// loop writes has a gradient. Refused: a forward loop that carries two values with gradients, and a body that
-  /// ignores the value that its loop carries.
+  /// Appends the backward loop of a forward loop. If the forward loop carries a value, like the loop of a repeat, the
+  /// backward loop is reversed and carries the gradient of the value. Appends nothing if no value that the forward loop
+  /// writes has a gradient, or if the loop carries no value and no call in it passes on a gradient. Refused: a forward
+  /// loop that carries two values with gradients, and a body that ignores the value that its loop carries.
   constexpr void reverse_loop(int loop, int end) {
     int const axis = out_.program.nodes[loop].axis;
     int carried = -1;

@@ -21,7 +21,7 @@ constexpr bool reverses_reader(program const& p, nest const& loops, int i, int p
   return false;
 }
 
-/// The node after which the parameter of a gradient can be updated, since the gradient is complete and no later node
+/// The node after which the parameter of a gradient can be updated, because the gradient is complete and no later node
 /// reads the parameter. All loops around the node run over the parameter's axes and contain all references to the
 /// gradient, so that no node reads an iteration's gradient after that iteration's update. -1: no node refers to the
 /// gradient. `recomputes_loops`: whether `recompute` inserts a clone of each outermost forward loop's body into the

@@ -99,7 +99,7 @@ private:
 
   constexpr tracked_sum& sum_of(int value) { return sums_[index_[value]]; }
 
-  /// Refuses a use in a loop that also contains a contribution, since the sum is complete only after the loop. Loops
+  /// Refuses a use in a loop that also contains a contribution, because the sum is complete only after the loop. Loops
   /// over an axis of the value are allowed, because each iteration has a separate sum.
   constexpr void check_complete(int value, int contribution, int use) {
     if (contribution < 0 || use < 0) return;

@@ -21,8 +21,8 @@ constexpr int next_shared(program const& p, int v) {
 
 /// The value of `step` that holds the parameter or setting `info` of another entry; the number of values if there is
 /// none. For a parameter, this is the first parameter of `step` after value `previous`, and `previous` becomes its
-/// index. For a setting, this is the setting with the same name, since a policy's pass may add settings to all entries
-/// after an objective has added some to `step`.
+/// index. For a setting, this is the setting with the same name, because a policy's pass may add settings to all
+/// entries after an objective has added some to `step`.
 constexpr int find_shared(program const& step, value_info const& info, int& previous) {
   bool const is_setting = info.role == role::setting;
   int v = is_setting ? 0 : previous + 1;
@@ -41,9 +41,9 @@ constexpr int kept_copy_of(program const& p, int parameter) {
   return v;
 }
 
-/// Whether the parameters of `step` begin with those of `p` (same order, names, types, shapes and extents of the axes),
-/// and `step` has all settings of `p`, so that `p` can use their buffers. `step` may have more parameters at the end,
-/// such as those of an objective, and more settings. `p`: a program without gradients.
+/// Whether the parameters of `step` begin with the parameters of `p` (same order, names, types, shapes and extents of
+/// the axes), and `step` has all settings of `p`, so that `p` can use their buffers. `step` may have more parameters at
+/// the end, such as the parameters of an objective, and more settings. `p`: a program without gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   int parameter = -1; // index of the last parameter found in `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {

@@ -136,7 +136,7 @@ private:
   }
 
   /// Appends a clone of the forward body; the clone writes new values. `current` and `next` replace the loop-carried
-  /// value's `current` and `next`. If `next` is empty, the clone does not compute the next value, since no node would
+  /// value's `current` and `next`. If `next` is empty, the clone does not compute the next value, because no node would
   /// read it.
   constexpr void clone_body(ref current, ref next) {
     clone_of_carried_current_ = current;

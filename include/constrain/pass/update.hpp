@@ -105,8 +105,8 @@ template <class optimizer> constexpr ref add_hyper(program& p, dtype type) {
 /// parameter's axes. For an optimizer without an update rule, one call covers all iterations of a repeat, unless the
 /// update needs a working copy of the parameter or is in the backward pass. Unused elements of a divided parameter
 /// (op::clear_unused) stay 0, whatever the optimizer does to a weight of 0 with a gradient of 0. `index`: the index of
-/// the gradient among all gradients. `norm_and_scale` and `hyper`: what `update_rule::scale` and `update_rule::hyper`
-/// return.
+/// the gradient among all gradients. `norm_and_scale` and `hyper`: the results of `update_rule::scale` and
+/// `update_rule::hyper`.
 template <class optimizer>
 constexpr void emit_update(builder& out, int gradient, int index, ref norm_and_scale, ref hyper) {
   update_rule rule(out, gradient, norm_and_scale, hyper, op::hyper_layout_of<optimizer>());
@@ -135,10 +135,10 @@ template <class optimizer> constexpr void update_at_the_end(builder& out, gradie
   for (int k = 0; k < gradients.size(); ++k) emit_update<optimizer>(out, gradients[k], k, norm_and_scale, hyper);
 }
 
-/// Replaces the nodes of `out` by those of `p`, with the update of each parameter inserted after its gradient is
-/// complete and after the last read of the parameter (`node_before_update`, which explains `recomputes_loops`). Each
-/// update has a separate scale (op::tensor_scale), without clipping; the call to op::clip_coefficient at the end only
-/// computes the norm of all gradients.
+/// Replaces the nodes of `out` with the nodes of `p`, and inserts the update of each parameter after the parameter's
+/// gradient is complete and after the last read of the parameter (`node_before_update`, which explains
+/// `recomputes_loops`). Each update has a separate scale (op::tensor_scale), without clipping; the call to
+/// op::clip_coefficient at the end only computes the norm of all gradients.
 template <class optimizer>
 constexpr void update_in_backward(builder& out, program const& p, gradient_list const& gradients,
                                   bool recomputes_loops) {

@@ -94,7 +94,7 @@ private:
 ///   the gradient norm is not finite, and by collectives that read the results of guarded ops. Exception: any op may
 ///   write a compute copy, because the copy of an unchanged parameter does not change.
 /// - If a loop skips iterations without a valid label, no node outside of the loop reads a value with one instance per
-///   iteration, and ranks with different batches do not exchange data in the loop, since their numbers of iterations
+///   iteration, and ranks with different batches do not exchange data in the loop, because their numbers of iterations
 ///   may differ.
 /// Returns the failure that `p` already has, or else the first violation, with the source line of the model's call (0
 /// if loops do not nest, or nest too deeply); `why::nothing` if there is neither.

@@ -95,7 +95,7 @@ private:
     for (bool changed = true; changed;) {
       changed = false;
       for (auto const& n : p.nodes) {
-        // Ranks that train on other batches have other results of an exchange in a tensor group, too.
+        // The result of an exchange in a tensor group also differs between ranks that train on different batches.
         if (n.kind != node_kind::call || (n.op->exchanges && !n.op->same_data)) continue;
         bool differs = n.op->draws_random;
         for (auto const& input : n.inputs) differs = differs || is_local_[input.value];

@@ -34,7 +34,7 @@ constexpr int buffer_owner(program const& p, int v) {
 }
 
 /// Sets `scaled` for the values that are computed from the loss scale; does nothing if the program has none. Does not
-/// mark persistent values, since a step whose gradients overflow does not change them.
+/// mark persistent values, because a step whose gradients overflow does not change them.
 template <int count> constexpr void mark_scaled(program const& p, checked_table<count>& table) {
   if (!p.loss_scale) return;
   auto const is_scaled = [&](int v) { return v == p.loss_scale.value || table.values[v].scaled; };

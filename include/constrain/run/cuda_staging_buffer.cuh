@@ -20,7 +20,7 @@ public:
   cuda_staging_buffer(cuda_device device, std::int64_t inputs, std::int64_t results)
       : device_(device), input_capacity_(inputs), results_begin_((inputs + 7) / 8 * 8),
         memory_(results_begin_ + results) {}
-  /// Waits for the run, since its copies use the memory.
+  /// Waits for the run, because its copies use the memory.
   ~cuda_staging_buffer() override { finish(); }
 
   /// Waits for the run that used this buffer before, and empties the buffer. Throws `error` if CUDA reports an error.

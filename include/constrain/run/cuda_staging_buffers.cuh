@@ -26,7 +26,7 @@ public:
   /// Begins to enqueue a run: waits for the second-to-last enqueued run, and takes its buffer. Until `end` or
   /// `abandon`, copies to the arena go through the buffer, so that they do not wait. `inputs`, `results`: bytes of all
   /// these copies, and of all results, each padded to a multiple of 8. Both numbers must be the same in every call,
-  /// since the first call allocates both buffers. Throws `error` if CUDA fails.
+  /// because the first call allocates both buffers. Throws `error` if CUDA fails.
   void begin(std::int64_t inputs, std::int64_t results) {
     current_device const here(stream_.device());
     for (auto& buffer : buffers_)
@@ -37,7 +37,7 @@ public:
   /// Ends the enqueuing of a run: enqueues copies of `results` (views of the arena with numbers of elements; a number
   /// of 0 means no copy) and returns the buffer that receives the copies, in the order of `results`. The copies stay
   /// valid until the second call to `begin` after this call. If the run may wait for other processes, the function
-  /// returns only when the run is complete, since `pending_results::wait` has no deadline. Throws `error` if CUDA
+  /// returns only when the run is complete, because `pending_results::wait` has no deadline. Throws `error` if CUDA
   /// fails, and as `cuda_stream::wait_for_peers` does.
   std::shared_ptr<pending_results> end(std::initializer_list<std::pair<host_view, std::int64_t>> results) {
     current_device const here(stream_.device());
@@ -49,8 +49,8 @@ public:
     last_results_ = buffers_[next_]->results();
     return buffers_[std::exchange(next_, 1 - next_)];
   }
-  /// Abandons a run whose enqueuing has failed. Waits until the stream's work so far is complete, since its copies use
-  /// the buffer.
+  /// Abandons a run whose enqueuing has failed. Waits until the stream's work so far is complete, because its copies
+  /// use the buffer.
   void abandon() noexcept {
     arena_.stage_in(nullptr);
     try {                                          // the caller reports the error that ended the run

@@ -32,8 +32,8 @@ public:
     execute(view_of<planned_entry, cpu>(), arena_.data(), parameters, h, scratch_);
   }
 
-  /// The counterpart of `cuda_enqueuing`, so that a trainer's code compiles for both devices. Does nothing, since a run
-  /// is complete when `run` returns.
+  /// The counterpart of `cuda_enqueuing`, so that a trainer's code compiles for both devices. Does nothing, because a
+  /// run is complete when `run` returns.
   template <class planned_entry> struct enqueuing {
     explicit enqueuing(runner&) {}
   };

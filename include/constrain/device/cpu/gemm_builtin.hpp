@@ -49,7 +49,7 @@ gemm_prefetch gemm_prefetch_of_b(b_type const* b, std::int64_t ldb, std::int64_t
 
 /// c = alpha a b + beta c for the rows of C that belong to the panels [begin, end) of A. c: the row of C that belongs
 /// to the first row of panel 0. a: packed panels (`gemm_pack`) of `depth` packed elements along k. For each block of B,
-/// the first call must include panel 0 of A: B is packed for it.
+/// the first call must include panel 0 of A: B is packed before or during the multiplication by this panel.
 template <class packed, class b_type, class c_type, class real = sum_of<packed>, class blocking = gemm_blocking<packed>>
 void gemm_panels(gemm_panel_split const& panels, std::int64_t begin, std::int64_t end, std::int64_t columns,
                  std::int64_t depth, packed const* a, gemm_block_of_b<packed, b_type> const& b,

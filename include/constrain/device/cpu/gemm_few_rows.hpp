@@ -12,9 +12,9 @@
 #include <cstdint>
 #include <utility>
 
-// C = alpha A B^T + beta C for an A with few rows, as in a layer's forward GEMM. With many rows, packing B takes little
-// of the time; with 64, a fifth. With the factors exchanged, C^T = alpha B A^T + beta C^T, a micro-kernel reads B in
-// place, and only A is packed; in return, the micro-tiles of C^T must be transposed.
+// C = alpha A B^T + beta C for an A with few rows, as in a layer's forward GEMM. With many rows, packing B takes a
+// small part of the time; with 64 rows, a fifth. With the factors exchanged, C^T = alpha B A^T + beta C^T, a
+// micro-kernel reads B in place, and only A is packed; in return, the micro-tiles of C^T must be transposed.
 
 #if defined(__AVX512F__)
 namespace constrain::inline CONSTRAIN_VARIANT::detail {

@@ -23,8 +23,8 @@ template <class packed> struct gemm_packed_panel {
     right = *reinterpret_cast<unaligned const*>(row + vector_of<packed>::lanes);
     row += stride;
   }
-  /// Prefetches the vectors that `load` would load after `count` more calls. These may be past the panel's end, since a
-  /// prefetch never faults.
+  /// Prefetches the vectors that `load` would load after `count` more calls. These may be past the panel's end, because
+  /// a prefetch never faults.
   [[gnu::always_inline]] void fetch(std::int64_t count) const { gemm_fetch(row + count * stride, 2 * vector_bytes); }
 };
 

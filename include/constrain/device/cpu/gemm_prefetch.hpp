@@ -43,8 +43,8 @@ private:
 };
 
 /// Prefetches `bytes` bytes at `from` into the L1 cache: the cache lines that contain byte 0, byte 64 and so on. If
-/// `from` is not at the beginning of a line, the last bytes may be left out. The bytes need not exist, since a prefetch
-/// cannot fault. `bytes`: a constant, so that the loop is unrolled.
+/// `from` is not at the beginning of a line, the last bytes may be left out. The bytes need not exist, because a
+/// prefetch cannot fault. `bytes`: a constant, so that the loop is unrolled.
 [[gnu::always_inline]] inline void gemm_fetch(void const* from, std::int64_t bytes) {
   for (std::int64_t offset = 0; offset < bytes; offset += gemm_prefetch::line)
     __builtin_prefetch(static_cast<char const*>(from) + offset, 0, 3);

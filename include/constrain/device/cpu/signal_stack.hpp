@@ -54,8 +54,8 @@ private:
 };
 
 /// Gives a `signal_stack` to the calling thread and every thread of its parallel loops, for each thread's lifetime.
-/// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, since a signal handler that
-/// `fit` installs may run in any of these threads.
+/// Every run of an entry program (step, evaluate, ...) on the CPU must call this function, because a signal handler
+/// that `fit` installs may run in any of these threads.
 inline void give_signal_stacks() {
   // Later parallel regions reuse the threads of this region. This region runs every time, because g++'s OpenMP library
   // ends the surplus threads when a region has fewer threads, and later creates new ones.

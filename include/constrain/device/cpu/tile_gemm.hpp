@@ -87,7 +87,7 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, range_function const& de
   };
   for (std::int64_t column = 0; column < columns;) {
     auto const remaining = (columns - column) / tile::lanes;
-    // Four vectors are split into two and two, not three and one, since a tile of one vector would be limited by the
+    // Four vectors are split into two and two, not three and one, because a tile of one vector would be limited by the
     // latency of its additions.
     if (remaining == 3 || remaining > 4) {
       compute_columns(std::integral_constant<int, 3>{}, column);

@@ -18,7 +18,7 @@ inline bool waiting_threads_spin() {
 
 /// Mean time in seconds to start and end an empty parallel loop. With spinning threads, this time is at most a few
 /// microseconds if every thread has a processor. If other programs compete for the processors, the time is
-/// milliseconds, since running threads spin until the remaining threads are scheduled. The measurement takes
+/// milliseconds, because running threads spin until the remaining threads are scheduled. The measurement takes
 /// milliseconds, or 0.1 s if other programs compete.
 inline double parallel_loop_seconds() {
   constexpr int loops = 1000;

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Divides by an integer that is constant during a launch. Multiplies instead, since a GPU takes about a hundred
+/// Divides by an integer that is constant during a launch. Multiplies instead, because a GPU takes about a hundred
 /// instructions to divide 64-bit integers. Source: T. Granlund, P. Montgomery, "Division by Invariant Integers using
 /// Multiplication", PLDI 1994, section 4.
 class divisor {

@@ -43,7 +43,7 @@ template <int n, class stored> struct held_row<n, 0, stored> {
 /// Calls f(std::integral_constant<int, packs>{}) with the `packs` of a `held_row` for rows of `width` elements in packs
 /// of n. `elements_per_lane`: numbers of elements per lane, ascending and multiples of n; the first that is large
 /// enough gives `packs`. `packs` is 0, and the row stays in memory, if no number is large enough, if n is 1, or for
-/// fp64, since registers hold few fp64 elements.
+/// fp64, because registers hold few fp64 elements.
 template <class stored, int n, int... elements_per_lane, class function>
 void with_held_packs(std::int64_t width, function const& f) {
   bool found = false;

@@ -38,8 +38,8 @@ template <int bytes> __device__ void copy_words(void const* from, void* to) {
 #endif
 }
 
-/// Like `copy_words`, to global memory. The instruction is written out, since the compiler does not always combine the
-/// stores of the parts of a word.
+/// Like `copy_words`, to global memory. The instruction is written out, because the compiler does not always combine
+/// the stores of the parts of a word.
 template <int bytes> __device__ void store_words(void const* from, void* to) {
 #if defined(__CUDA_ARCH__)
   if constexpr (bytes % 16 == 0) {

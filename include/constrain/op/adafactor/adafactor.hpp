@@ -19,11 +19,11 @@ struct adafactor_step {
   std::int64_t scale_parameter; // 1: the root mean square of the parameter multiplies the rate; 0: it does not
 };
 
-/// The largest finite value of `real`, as a constant, since device code cannot call std::numeric_limits.
+/// The largest finite value of `real`, as a constant, because device code cannot call std::numeric_limits.
 template <class real> inline constexpr real largest_average = std::numeric_limits<real>::max();
 
 /// The new moving average of the squared gradient plus epsilon1, from the average before this step and the mean of the
-/// squared gradient in this step; at most the largest finite value, since infinity would make the update NaN.
+/// squared gradient in this step; at most the largest finite value, because infinity would make the update NaN.
 template <class real>
 CT_HOST_DEVICE inline real average_of_squares(adafactor_step const& h, real old_average, double mean) {
   double const average = h.beta2 * static_cast<double>(old_average) + (1 - h.beta2) * (mean + h.epsilon1);

@@ -18,7 +18,7 @@ inline constexpr std::int64_t adafactor_chunk = 4096;
 /// The sum of `term(begin, end)` over the chunks [0, chunk), [chunk, 2 * chunk), ... of [0, count). Several threads
 /// call `term`, but the terms are added in the order of the chunks for any number of threads.
 template <class function> double sum_of_chunks(std::int64_t count, std::int64_t chunk, function const& term) {
-  constexpr std::int64_t capacity = 1024; // size of `terms`, which is on the stack, since kernels must not allocate
+  constexpr std::int64_t capacity = 1024; // size of `terms`, which is on the stack: kernels must not allocate
   double terms[capacity];
   double total = 0;
   for (std::int64_t first = 0; first < count; first += capacity * chunk) {

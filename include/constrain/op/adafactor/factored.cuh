@@ -17,7 +17,8 @@ struct adafactor_extents {
     return {matrices, row.count / matrices, columns};
   }
   /// The number of parts, ranges of rows, in which the columns of each matrix are summed. The parts of all matrices are
-  /// in one dimension of a grid, so there may be at most 65535 together; with more matrices, the launch fails.
+  /// in one dimension of a grid, so there may be at most 65535 together; with more than 65535 matrices, the launch
+  /// fails.
   constexpr std::int64_t parts() const {
     auto const max_parts = 65535 / matrices, preferred_parts = row_parts(rows);
     return max_parts < 1 ? 1 : max_parts < preferred_parts ? max_parts : preferred_parts;

@@ -73,7 +73,7 @@ struct attention {
   /// Refused: a width of qkv that is not a multiple of 3. Checked only if there are as many key-value heads as query
   /// heads, or if the number of heads is below 1. `got`: the width.
   template <diagnosis d> struct qkv_width_is_not_a_multiple_of_three {
-    static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, must be a multiple of 3, since queries, keys "
+    static_assert(d.ok(), "ct::self_attention: the width of qkv, `got`, must be a multiple of 3, because queries, keys "
                           "and values lie side by side; pass for example ct::linear(..., 3 * x.features())");
   };
   /// Refused: a width of qkv that is not a multiple of the total number of heads, heads + 2 * key_value_heads, if there

@@ -53,7 +53,7 @@ template <> struct kernel<op::attention_gradient, cpu> {
                   tensor<stored const> k, tensor<stored const> v, tensor<accumulate const> probabilities,
                   tensor<stored> dq, tensor<stored> dk, tensor<stored> dv, tensor<accumulate> dscores) {
     detail::attention_heads const h(q.shape(), c.options);
-    // The masks need neither lengths nor documents, since p is 0 where only these exclude a key. Without lengths and
+    // The masks need neither lengths nor documents, because p is 0 where only these exclude a key. Without lengths and
     // documents, all sequences have the same mask.
     detail::attention_masks<std::int64_t> const masks(c.options, h.tokens, nullptr);
     // One thread computes all query heads that share a key-value head, so dk and dv are summed in order.

@@ -45,7 +45,7 @@ static __global__ void __launch_bounds__(cuda_threads)
     for (int k = 0; k < detail::cast_packs; ++k)
       store_pack(unpacked(packs[k]).values, y + (k * cuda_threads + thread) * n);
   } else {
-    // Converts through `arithmetic<from>`, since the 16-bit types have no direct conversion to each other.
+    // Converts through `arithmetic<from>`, because the 16-bit types have no direct conversion to each other.
     CT_KEEP_LOOP
     for (int i = thread; i < count; i += cuda_threads) y[i] = arithmetic<from>(x[i]);
   }

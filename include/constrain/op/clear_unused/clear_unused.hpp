@@ -6,7 +6,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Sets the unused elements of a tensor to 0. If a dimension is divided over the ranks of a tensor group, the ranges of
 /// all ranks have the same length, but the last rank may use only the first indices of its range: the elements at the
-/// other indices are unused. The tensor is input 0 and output 0. On the other ranks, nothing changes.
+/// other indices are unused. On the other ranks, nothing changes. The tensor is input 0 and output 0.
 struct clear_unused {
   struct options {
     std::int64_t elements = 0; // elements of one rank's range of one tensor, including unused ones

@@ -101,7 +101,7 @@ template <class stored> std::int64_t part_of_buffer(tensor<stored> buffer, nccl_
 }
 
 /// The ranges of the shards of `map` that one exchange sends to each rank: at most `slice` elements of each shard, from
-/// the shard's element `first` on. Rank r gets shard r % map.shards, since there may be more ranks than shards.
+/// the shard's element `first` on. Rank r gets shard r % map.shards, because there may be more ranks than shards.
 struct slice_of_shards {
   shard_map map;
   std::int64_t first, slice;

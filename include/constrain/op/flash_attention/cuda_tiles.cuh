@@ -86,8 +86,8 @@ template <class T> struct flash_operand {
 };
 
 /// The chunks of columns of a head that is wider than the tiles, which have `width` columns. A block computes one chunk
-/// of the head's results. For the scores, it reads all chunks in turn, and its own chunk last, since dq, dk and dv need
-/// the columns of this chunk. `single`: whether every head fits into one tile.
+/// of the head's results. For the scores, it reads all chunks in turn, and its own chunk last, because dq, dk and dv
+/// need the columns of this chunk. `single`: whether every head fits into one tile.
 template <int width, bool single> struct flash_chunks {
   int count, result_chunk;
 

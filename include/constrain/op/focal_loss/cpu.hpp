@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// The cross-entropy of a row, -log softmax(logits)[label], but at least 0, since rounding of the logsumexp can make it
-/// negative; 0 for an ignored label.
+/// The cross-entropy of a row, -log softmax(logits)[label], but at least 0, because rounding of the logsumexp can make
+/// it negative; 0 for an ignored label.
 template <class stored> double nats_of(stored const* logits, std::int32_t label, arithmetic<stored> log_sum_exp) {
   double const nats = cross_entropy_of(logits, label, log_sum_exp);
   return nats < 0 ? 0 : nats; // NaN stays NaN

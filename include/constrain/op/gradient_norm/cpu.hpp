@@ -28,7 +28,7 @@ template <class stored> double sum_of_squares(stored const* gradient, std::int64
     CONSTRAIN_SIMD
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
       double const g = static_cast<double>(gradient[i + lane]);
-      partial[lane] = math::multiply_add(g, g, partial[lane]); // explicit, since compilers differ in where they use FMA
+      partial[lane] = math::multiply_add(g, g, partial[lane]); // explicit: compilers differ in where they use FMA
     }
   }
   for (std::int64_t lane = 0; i < count; ++i, ++lane) {
@@ -54,7 +54,7 @@ void sum_chunks(stored const* stack, std::int64_t stride, std::int64_t chunks, s
 }
 
 /// The element of `squares` that this call writes. If no earlier call in the run has written to `squares`, sets all
-/// elements to 0, since the first write of an accumulator must define all its elements.
+/// elements to 0, because the first write of an accumulator must define all its elements.
 inline double& element_to_write(call_with_options<op::squared_norm_options> const& c, tensor<double> squares) {
   if (!c.add_to(0)) std::fill_n(squares.data, squares.count, 0.0);
   return squares[c.options.index];
@@ -65,7 +65,7 @@ inline double& element_to_write(call_with_options<op::squared_norm_options> cons
 template <> struct kernel<op::gradient_norm_squared, cpu> {
   template <class stored>
   static void run(call_of<op::gradient_norm_squared> const& c, tensor<stored const> gradient, tensor<double> squares) {
-    constexpr std::int64_t capacity = 2048; // size of `sums`, a local array, since kernels must not allocate
+    constexpr std::int64_t capacity = 2048; // size of `sums`, a local array: kernels must not allocate
     double sums[capacity];
     auto const elements = gradient.shape().elements(), chunks = norm_chunks(elements);
     auto const all_chunks = gradient.count / elements * chunks;

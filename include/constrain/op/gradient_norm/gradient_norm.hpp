@@ -24,8 +24,8 @@ constexpr cost cost_of_squares(operand_type const& tensor, std::int64_t sums) {
 }
 
 /// First half of gradient_norm_squared for a sharded gradient: the sum of the squares of each chunk of this rank's
-/// shard, [tensors, chunks of a shard], fp64. Padding is not summed, since an op that works on shards may write to the
-/// padding. The sums of chunks after the shard's last element are 0.
+/// shard, [tensors, chunks of a shard], fp64. Padding is not summed, because an op that works on shards may write to
+/// the padding. The sums of chunks after the shard's last element are 0.
 struct chunk_squares {
   struct options {
     std::int64_t tensors = 1;        // number of tensors in the stack

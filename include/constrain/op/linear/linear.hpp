@@ -126,7 +126,7 @@ constexpr value linear(std::string_view name, value x, std::int64_t features, li
   scope const inside(x.owner(), name, line);
   double stddev = options.stddev;
   if (stddev == 0) {
-    // root = sqrt(in) by Newton's method, since std::sqrt is not constexpr.
+    // root = sqrt(in) by Newton's method, because std::sqrt is not constexpr.
     double root = 1;
     for (int i = 0; i < 40; ++i) root = 0.5 * (root + x.features() / root);
     stddev = 1 / root;

@@ -16,7 +16,7 @@ namespace detail {
 /// The Frobenius norm of a matrix. The squares are summed in chunks, so that the norm does not depend on the number of
 /// threads.
 template <class real> double frobenius_norm(tensor<real> matrix) {
-  constexpr std::int64_t capacity = 1024; // size of `sums`, a local array, since kernels must not allocate
+  constexpr std::int64_t capacity = 1024; // size of `sums`, a local array: kernels must not allocate
   double sums[capacity], total = 0;
   auto const chunks = norm_chunks(matrix.count);
   for (std::int64_t first = 0; first < chunks; first += capacity) {

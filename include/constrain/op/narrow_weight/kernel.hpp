@@ -31,7 +31,7 @@ struct round_stochastically_elements {
   bfloat16* y;
   std::int64_t first, count; // index of x[0] in this tensor or concatenation; number of elements of x
   int random_key;            // random key of the parameter
-  std::uint64_t iteration;   // index of the iteration of the enclosing loops, as `call::iteration`
+  std::uint64_t iteration;   // index of the iteration of the enclosing loops (`call::iteration`)
   step_parameters const* parameters;
 
   /// The number of draws.

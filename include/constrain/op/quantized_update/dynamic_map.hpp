@@ -39,7 +39,7 @@ public:
     friend dynamic_map;
     static constexpr int zones = 8; // the decades, and the value 1
 
-    /// |x|, at most 1, and 0 for NaN. Works on bits, since -ffast-math lets compilers assume that x is finite. (As
+    /// |x|, at most 1, and 0 for NaN. Works on bits, because -ffast-math lets compilers assume that x is finite. (As
     /// integers, the bits of nonnegative floats have the same order as the floats.)
     CT_HOST_DEVICE static float clamped_magnitude(float x) {
       constexpr std::int32_t infinity = 0x7f800000, one = 0x3f800000;

@@ -19,7 +19,7 @@ struct reshape {
   /// of elements of the shape.
   template <diagnosis d> struct elements_differ {
     static_assert(d.ok(), "ct::reshape: the value has `expected` elements, but the shape has `got`; give a shape with "
-                          "as many elements and, since generate runs the model on one sequence, take the number of "
+                          "as many elements and, because generate runs the model on one sequence, take the number of "
                           "sequences from the shape of the model's input");
   };
 
@@ -36,7 +36,7 @@ struct reshape {
 } // namespace op
 
 /// The elements of x, in row-major order, in the shape `to`. The result shares the memory of x if possible. A model
-/// must take the number of sequences from the shape of its input or of x, since `generate` runs the model on one
+/// must take the number of sequences from the shape of its input or of x, because `generate` runs the model on one
 /// sequence, and `evaluate` on `micro_batch::evaluation_sequences`. Refused: a shape with an extent below 1, too many
 /// elements or a different number of elements, and i32 values, such as token ids.
 constexpr value reshape(value x, shape to, int line = __builtin_LINE()) {

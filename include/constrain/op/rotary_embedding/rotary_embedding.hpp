@@ -33,8 +33,8 @@ struct rotary_table {
 
   /// Refused: a head width, `got`, that is odd or below 2.
   template <diagnosis d> struct head_width_is_odd {
-    static_assert(d.ok(), "ct::rotary_table: .head_width is `got`, but must be even and at least 2, since the elements "
-                          "of a head are rotated in pairs");
+    static_assert(d.ok(), "ct::rotary_table: .head_width is `got`, but must be even and at least 2, because the "
+                          "elements of a head are rotated in pairs");
   };
   /// Refused: frequency options outside the ranges that `rotary_options` gives.
   template <diagnosis d> struct frequencies_are_out_of_range {

@@ -116,7 +116,7 @@ constexpr void refuse_ids(value x, int line) {
 
 /// The elements of x whose index in `dimension` (0: the outermost) is in [begin, begin + extent). Where possible, the
 /// result is a view of x, not a copy (pass/slice_views.hpp). A model must not slice the dimension that indexes
-/// sequences, since `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent
+/// sequences, because `generate` runs the model on one sequence. Refused: a dimension that x does not have, an extent
 /// below 1, indices that x does not have, and i32 values, such as token ids.
 constexpr value slice(value x, int dimension, std::int64_t begin, std::int64_t extent, int line = __builtin_LINE()) {
   detail::refuse_ids(x, line);

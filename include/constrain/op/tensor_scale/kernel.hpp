@@ -7,7 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Body of the kernel's loop, which has one iteration. The first call in a run of the program sets all elements of
-/// `squares` to 0 before it adds to one of them, since the first write of an accumulator must define all its elements.
+/// `squares` to 0 before it adds to one of them, because the first write of an accumulator must define all its
+/// elements.
 struct tensor_scale_element {
   double const* squared_norm;
   double* norm_and_scale; // [norm, scale]

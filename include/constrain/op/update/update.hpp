@@ -146,7 +146,7 @@ constexpr bool is_update(op_label const& op) {
 
 /// Appends the update of a parameter by an optimizer: the nodes of the optimizer's rule, or, if the optimizer has no
 /// rule, one element-wise update. A rule is called once for each part of the parameter. The rule of an optimizer with a
-/// base optimizer is called only once, for the full parameter, since the base may be element-wise. Such a rule calls
+/// base optimizer is called only once, for the full parameter, because the base may be element-wise. Such a rule calls
 /// `update_by` for each parameter that its base updates. `optimizer`: the optimizer whose rule makes the call, its
 /// base, the base of this base, and so on, or an optimizer with the same layout of hyperparameters (`hyper_layout_of`)
 /// as one of them. Refused: any other optimizer, because it would read other bytes as its hyperparameters, and an

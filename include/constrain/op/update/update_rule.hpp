@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace op {
 
-/// The layout of an optimizer's `step_hyperparameters` (`hyper_layout_of`). Layouts are compared by `identity`, since
+/// The layout of an optimizer's `step_hyperparameters` (`hyper_layout_of`). Layouts are compared by `identity`, because
 /// g++ -fsanitize=undefined rejects comparisons of addresses in constant expressions.
 struct hyper_layout {
   std::uint64_t identity;   // hash of the types that make the layout
@@ -105,8 +105,9 @@ public:
   /// it is the shape of the full tensor. If tensor parallelism divides the parameter, it is the shape of this rank's
   /// range.
   constexpr constrain::shape shape() const { return parameter().shape(); }
-  /// Like `shape`, but if tensor parallelism divides the parameter, the shape over all ranks. A rule that keeps other
-  /// states for small tensors must use this shape, so that saved runs load with any number of ranks.
+  /// Like `shape`, but if tensor parallelism divides the parameter, the shape over all ranks. A rule that keeps
+  /// different states for small and for large tensors must use this shape, so that saved runs load with any number of
+  /// ranks.
   constexpr constrain::shape full_shape() const { return out_.program.shape_of_group(info(), shape()); }
   /// The type in which the parameter is updated: the type in which it is stored (the type of its master weights, if it
   /// has any), or fp32 for a parameter stored in 16 bits.

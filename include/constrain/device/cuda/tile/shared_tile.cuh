@@ -86,7 +86,7 @@ __device__ void begin_load(tile& to, matrix_view<typename tile::element const> c
 }
 
 /// Begins to load tiles of one matrix. `threads`: as in `begin_load`. For a tile that is entirely inside an aligned
-/// matrix, as most tiles are, a thread needs few instructions besides its copies.
+/// matrix (most tiles are), a thread needs few instructions besides its copies.
 template <int threads, class tile> class tile_source {
   using element = typename tile::element;
   static constexpr int row_stride = threads / tile::units;
