@@ -44,7 +44,7 @@ namespace detail {
                                                              std::int64_t element) {
   throw error({"checked mode: plan step ", index, " (", s.op->name, ") writes a non-finite value to element ", element,
                " of value %", o.value, "; check the inputs of this plan step or, in training, lower the learning rate",
-               o.type == dtype::f16 ? ", or train in bf16, since the largest finite number of fp16 is 65504" : ""});
+               o.type == dtype::f16 ? ", or train in bf16, because the largest finite number of fp16 is 65504" : ""});
 }
 
 } // namespace detail

@@ -84,8 +84,8 @@ struct rotary_embedding {
   };
   /// Refused: a table of odd width, `got`. (`rotary_table` makes no such table.)
   template <diagnosis d> struct table_width_is_odd {
-    static_assert(d.ok(), "ct::rotary_embedding: the width of the table is `got`, but must be even, since it holds as "
-                          "many cosines as sines; make the table with ct::rotary_table");
+    static_assert(d.ok(), "ct::rotary_embedding: the width of the table is `got`, but must be even, because the "
+                          "table holds as many cosines as sines; make the table with ct::rotary_table");
   };
   /// Refused: a table that is not a matrix. `got`: its number of dimensions.
   template <diagnosis d> struct table_is_not_a_matrix {
