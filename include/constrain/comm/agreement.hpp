@@ -72,8 +72,8 @@ std::string all_gather_texts(communicator& world, std::string_view text, std::in
 std::uint64_t hash_of(std::string_view text);
 
 /// The last exception of this thread that `rethrow_or_end_job` may rethrow: all ranks agreed to throw it, or every
-/// other rank has failed or is exiting. Null: none since several ranks last exchanged their outcomes (`agree`,
-/// `check_ranks_agree`), or since an exception left `run_user_code`.
+/// other rank has failed or is exiting. Null: none. The pointer becomes null when several ranks exchange their outcomes
+/// (`agree`, `check_ranks_agree`), and when an exception leaves `run_user_code`.
 [[gnu::cold]] std::exception_ptr& agreed_failure();
 
 /// Returns `f()`. `f` is the user's code inside a collective call. An exception that leaves `f` counts as this rank's
@@ -130,7 +130,7 @@ public:
   /// `call`: the call that all ranks must be in; errors name it.
   agreement(communicator& world, joint_call call) : world_(world), call_(call) {}
 
-  /// Returns once all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
+  /// Returns when all ranks have passed their checks; throws on all ranks if a check has failed on any rank. `content`:
   /// as in `agree`. Collective.
   void all_can(std::uint64_t content = 0);
   /// The number of ranks.

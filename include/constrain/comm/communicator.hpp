@@ -50,7 +50,7 @@ public:
 
   /// Ends the job, that is, all processes that were started together. This process exits with status `status`.
   [[noreturn]] virtual void abort(int status) = 0;
-  /// A rank that has failed calls this function. Returns true once every process of the job has called this function or
+  /// A rank that has failed calls this function. Returns true when every process of the job has called this function or
   /// is exiting, and false if a few seconds pass first. After the function has returned false, collective calls are no
   /// longer possible.
   virtual bool all_failed_or_exited() = 0;

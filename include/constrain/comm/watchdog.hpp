@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// A thread that ends this process with an error once the process has waited for other processes longer than a
+/// A thread that ends this process with an error when the process has waited for other processes longer than a
 /// deadline. The thread makes no MPI calls: an MPI call may never return if another process has ended or is stopped.
 /// Each stop of this process itself (SIGSTOP) counts as half a second at most.
 class watchdog {

@@ -157,7 +157,7 @@ void check_row(communicator& world, compare_options const& options, typename tra
 /// The data of one row.
 struct row_data {
   sample_set validation;                  // the samples that the loss is measured on
-  std::unique_ptr<batch_range> batches{}; // of the training data; a pointer, since a `batch_range` cannot be moved
+  std::unique_ptr<batch_range> batches{}; // of the training data; a pointer, because a `batch_range` cannot be moved
 };
 
 /// The data of the row that `t` trains. Throws `error` on all ranks of `world` if, on any rank, the data does not fit

@@ -30,7 +30,7 @@ public:
 
   /// Ends the run on all ranks: before the first step if called in on_start, otherwise after the current step. After
   /// that step, `fit` still evaluates if `.validation` is set, and saves if `.directory` is set; but after a call in
-  /// on_save, it does not evaluate, since a step is evaluated before it is saved. After a call during an evaluation
+  /// on_save, it does not evaluate, because a step is evaluated before it is saved. After a call during an evaluation
   /// that makes up for a missed one, the run ends before the first step. Has no effect in on_end. `result.stop_reason`
   /// becomes `stop_reason::by_callback`, unless the run already ends for another reason.
   void stop() { stops_ = true; }

@@ -15,7 +15,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// A validation set besides `fit_options::validation`.
 struct named_validation {
   std::string name{};                   // name in the log and the records: unique, UTF-8, not empty, no NUL
-  data::dataset_pointer data = nullptr; // as `fit_options::validation`, but not null
+  data::dataset_pointer data = nullptr; // like `fit_options::validation`, but not null
 };
 
 /// Options of `fit`. "The whole run" includes the steps before a resume; "a lower loss" is a validation loss lower than
@@ -44,7 +44,7 @@ struct fit_options {
   std::int64_t keep_last = 0;  // number of saved runs to keep, at least 0, each in directory/step-<n>; needs
                                // `.directory`; 0: one, in the directory itself
   bytes max_shard_size{};      // maximum total size of the tensors in one file with weights in `.directory` and `.best`
-                               // (one of them is needed), as `save_options::max_shard_size`; 0: one file
+                               // (one of them is needed), like `save_options::max_shard_size`; 0: one file
   std::string best{};          // directory to save the run in after each evaluation with a lower loss; needs
                                // `.validation`; empty: not saved
   bool load_best = false;      // at the end of the run, load the weights saved in `.best` (with optimizer::averaged:

@@ -155,8 +155,8 @@ private:
     step_ticket ticket{};    // gives the result
   };
 
-  /// Whether the result of a step may be read after the next step is enqueued: on a device that works while the host
-  /// continues, and if the next step does not depend on the result.
+  /// Whether the result of a step may be read after the next step is enqueued: true on a CUDA device, unless the next
+  /// step depends on the result (precision::fp16).
   static constexpr bool may_overlap =
       trainer::policy_set::device::value.is_cuda && !trainer::policy_set::precision::value.loss_scale;
 

@@ -23,13 +23,13 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 ///
 /// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`).
 /// An integer label is valid unless it is `ignored_label`; a real label is always valid. An op of the loss that reads
-/// labels must add nothing for a row with an ignored label, since `evaluate` and tail::pad pad batches with such rows.
-/// tail::pad is refused if a label is real; if the first labels cannot be ignored, because an op uses them as indices;
-/// or if a path from the logits, or from other labels used as indices, to the loss does not pass through an op that
-/// also reads integer labels that can be ignored. In these cases, `evaluate` repeats a sample and subtracts its share:
-/// the result is exact if the loss is a sum over rows, divided by the number of valid labels, plus terms that depend on
-/// no row. `evaluate` skips micro-batches without a valid label: if a row whose first label is ignored adds to the
-/// loss, for example with real targets, the result depends on the size of the micro-batch.
+/// labels must add nothing for a row with an ignored label, because `evaluate` and tail::pad pad batches with such
+/// rows. tail::pad is refused if a label is real; if the first labels cannot be ignored, because an op uses them as
+/// indices; or if a path from the logits, or from other labels used as indices, to the loss does not pass through an op
+/// that also reads integer labels that can be ignored. In these cases, `evaluate` repeats a sample and subtracts its
+/// share: the result is exact if the loss is a sum over rows, divided by the number of valid labels, plus terms that
+/// depend on no row. `evaluate` skips micro-batches without a valid label: if a row whose first label is ignored adds
+/// to the loss, for example with real targets, the result depends on the size of the micro-batch.
 ///
 /// An objective whose labels are the next tokens has the following member. If the model's only input is tokens, and the
 /// only labels are one class per token, the trainer then accepts `ct::labels::shift`, and refuses valid labels that all

@@ -47,8 +47,8 @@ struct automatic {
   static constexpr slot value{.fuses = true, .only_with_kernels = true, .smallest_logits = 256 << 20};
 };
 
-/// Fuses every group of operations for which the library has a fused op, even if the device has no kernel for this op;
-/// then the trainer does not compile. The CPU and CUDA devices have kernels for all fused ops of the library.
+/// Fuses every group of operations for which the library has a fused op. If the device has no kernel for the fused op,
+/// the trainer does not compile. The CPU and CUDA devices have kernels for all fused ops of the library.
 ///
 /// On every device, the head and the loss run in chunks of rows, whatever the size of the logits, if the head is a
 /// `linear`, if all ops that read the logits declare that they work row by row (`op_info::layouts`) and draw no random

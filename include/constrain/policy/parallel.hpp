@@ -120,7 +120,7 @@ template <int stage, int ranks> struct zero {
 /// layer other than the output layer is not divided if `ranks` does not divide the number of its features, heads or
 /// key-value heads. All conditions, also for embeddings and the output layer, are in pass/divide.hpp. The number of
 /// processes is `ranks`, at most `communicator::maximum_size`. Refused at compile time: attention with fewer heads than
-/// ranks, unless another condition prevents its division (as rotary embeddings do), a model without a layer or
+/// ranks, unless something else prevents its division (for example, rotary embeddings), a model without a layer or
 /// vocabulary that can be divided, an optimizer that does not update divided tensors element by element, a pass of a
 /// policy with an op that needs a divided tensor in full, and, for `ranks` above 1, CUDA devices.
 template <int ranks> struct tensor {

@@ -58,8 +58,8 @@ template <class... list> struct policies : detail::chosen<typename composition<l
 
   /// The optimizer.
   using optimizer = policy_in<slot_of::optimizer, list...>;
-  /// Whether mixed precision also casts the biases of linear layers to the compute type, as cuBLASLt needs in order to
-  /// add them in a GEMM. An inference object, which has no master weights, stores these biases in the compute type
+  /// Whether mixed precision also casts the biases of linear layers to the compute type, which cuBLASLt requires for
+  /// adding them in a GEMM. An inference object, which has no master weights, stores these biases in the compute type
   /// instead, so that its GEMMs read the same values as the GEMMs of a trainer with the same policies.
   static constexpr bool casts_biases = in<slot_of::precision>::value.masters && in<slot_of::device>::value.is_cuda;
   /// The policies in the order of their slots. Empty if the list breaks a rule, so that only one error is reported.

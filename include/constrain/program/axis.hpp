@@ -17,7 +17,7 @@ struct labelled_rows {
   std::int64_t per_iteration = 0; // rows of one iteration; 0: all iterations run
 
   /// The number of iterations to run if the first `valid` rows have a valid label; the caller limits the result to the
-  /// loop's extent. `per_iteration` must not be 0. The iteration that begins at row 0 always runs, since it makes the
+  /// loop's extent. `per_iteration` must not be 0. The iteration that begins at row 0 always runs, because it makes the
   /// first writes to accumulators.
   constexpr std::int64_t iterations(std::int64_t valid) const {
     std::int64_t const rows = valid - begin, first = begin == 0 ? 1 : 0;

@@ -40,7 +40,7 @@ struct layout_change {
 /// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function
 /// `divide` (division.hpp), a letter need not hold for single indices, only for ranges of indices, such as the columns
 /// of one attention head. Without `layouts`, every operand has `-`. An op that draws random numbers has `-`, too, in
-/// place of every other pattern but `#`, since the numbers depend on positions in the full tensors.
+/// place of every other pattern but `#`, because the numbers depend on positions in the full tensors.
 struct layout_rule {
   /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {

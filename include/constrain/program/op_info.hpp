@@ -121,7 +121,7 @@ struct op_info : op_label {
   bool only_in_training = false;          // outside training, readers of output 0 read input 0 (dropout)
   bool has_in_evaluation = false;         // whether `in_evaluation` is set
   op_info const* in_evaluation = nullptr; // the op, without options, that replaces this one outside training
-  bool draws_random = false;              // each call gets its own random key, or the one of its forward call
+  bool draws_random = false;              // each call gets its own random key; a gradient has its forward call's key
   bool promotes_types = false;            // inputs of different types are cast to the widest
   bool any_gradient_type = false;         // the gradient rule accepts gradients of any type
   bool guarded = false;                   // writes nothing if the gradient norm is not finite

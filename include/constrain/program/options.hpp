@@ -42,7 +42,7 @@ template <class options> constexpr int option_count() {
 template <class field>
 concept is_option = std::is_arithmetic_v<field> || std::is_enum_v<field> || std::is_same_v<field, shape>;
 
-/// Encodes an extent of 0, since 0 encodes a dimension that the shape does not have.
+/// Encodes an extent of 0, because 0 itself encodes a dimension that the shape does not have.
 inline constexpr std::int64_t packed_zero_extent = std::numeric_limits<std::int64_t>::min();
 
 /// Converts fields to 64-bit integers, in order. Integers beyond the capacity are counted, but not stored. `next`: the

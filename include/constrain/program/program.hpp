@@ -121,8 +121,8 @@ struct program {
       s.extent[parameter.divided] = s.extent[parameter.divided] * tensor_ranks - parameter.unused;
     return s;
   }
-  /// Whether a value is a divided parameter, or belongs to one (`value_info::belongs_to`), as its gradient does. Each
-  /// rank of a tensor group has only a range of such a value.
+  /// Whether a value is a divided parameter, or belongs to one (`value_info::belongs_to`; for example, its gradient).
+  /// Each rank of a tensor group has only a range of such a value.
   constexpr bool is_divided(int value) const {
     auto const& info = values[value];
     return info.divided >= 0 || (info.belongs_to >= 0 && values[info.belongs_to].divided >= 0);

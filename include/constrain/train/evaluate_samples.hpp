@@ -13,8 +13,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 /// each micro-batch; if it returns true, the result is nullopt. `run(batch, sum)`: evaluates a micro-batch and adds the
 /// micro-batch's sums to `sum`; `batch.valid_labels` is 0, because nothing has counted the valid labels. If padding
 /// could change results (not `sample_set::pads`), repeats of the last sample with a valid label (if none has one, of
-/// the first) fill the last micro-batch; one more call to `run`, without a call to `stop`, finds the sums of these
-/// repeats, which are subtracted. Throws as `sample_set::copy`, `stop` and `run` do.
+/// the first) fill the rest of the last micro-batch; one more call to `run`, without a call to `stop`, finds the sums
+/// of these repeats, which are subtracted. Throws as `sample_set::copy`, `stop` and `run` do.
 std::optional<evaluation_sums> evaluate_samples(sample_set const& samples, std::int64_t rows, function_ref<bool()> stop,
                                                 function_ref<void(batch const&, evaluation_sums&)> run);
 

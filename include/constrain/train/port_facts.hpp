@@ -32,7 +32,7 @@ template <class task, class passes> struct port_facts {
       return task::objective::labels_are_next_tokens && takes_tokens && labels_tokens;
     else return false;
   }();
-  /// Whether the labels can be the next tokens, as a corpus provides them: true unless the objective rules this out.
+  /// Whether the labels can be the next tokens, which a corpus provides: true unless the objective rules this out.
   static constexpr bool accepts_next_tokens = [] {
     if constexpr (requires { task::objective::labels_are_next_tokens; })
       return bool(task::objective::labels_are_next_tokens);

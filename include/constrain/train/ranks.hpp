@@ -39,8 +39,9 @@ struct ranks {
   void run_passes(joint_call call, function_ref<void(agreement&)> work) const;
   /// Checks that all ranks are about to run the same forward passes. Does nothing if `storage_group` has a single rank;
   /// otherwise, this function is collective, and throws `error` on all ranks unless all ranks pass the same `passes`,
-  /// and the ranks of each tensor group pass equal arrays. `all`, `call`: of `run_passes`. `passes`: the number of
-  /// samples or micro-batches to evaluate, of micro-batches to predict, or of tokens to generate.
+  /// and the ranks of each tensor group pass equal arrays. `all`: the argument of `work` in `run_passes`. `call`: as in
+  /// `run_passes`. `passes`: the number of samples or micro-batches to evaluate, of micro-batches to predict, or of
+  /// tokens to generate.
   void check_same_work(agreement& all, joint_call call, std::int64_t passes, array_list const& inputs,
                        array_list const& labels = {}) const;
   /// Like the function above, for samples of a data set, or a prompt and the options of `generate`, with the hash

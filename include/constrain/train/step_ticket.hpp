@@ -38,8 +38,8 @@ public:
   /// Waits for the step, if no earlier call did, and returns its result. Throws `error` if the device reports an error;
   /// a later call then waits again.
   step_result const& wait();
-  /// Whether a call to `wait` has returned, so that the next call returns immediately. Before, the result is false,
-  /// even if the device has finished the step.
+  /// Whether a call to `wait` has returned, so that the next call returns immediately. Before that, the result is
+  /// false, even if the device has finished the step.
   bool is_complete() const { return results_ == nullptr; }
 
 private:

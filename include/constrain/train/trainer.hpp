@@ -97,7 +97,7 @@ public:
   }
 
   /// Starts one optimizer step and returns a ticket, whose `wait` returns what `step` would return. On a CUDA device,
-  /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns while the device still works;
+  /// `enqueue` copies the batch's arrays to pinned memory, enqueues all work and returns without waiting for this work;
   /// on the CPU, it runs the whole step. Up to two steps can be in flight: a third call first waits for the oldest,
   /// whose ticket keeps the result. With precision::fp16, whose loss scale depends on the results of earlier steps, and
   /// with `.checked`, every call first waits for all earlier steps. On several devices, every call waits for its own
@@ -160,8 +160,8 @@ public:
     return tensors().state(parameter, name);
   }
   /// Records the validation data of the losses passed to `note_validation`. `data`: the `fingerprint` of this data. If
-  /// the losses so far are from other data, forgets the lowest loss, the count of evaluations since then, and a missed
-  /// evaluation. All ranks must pass the same fingerprint; this function does not check that they do.
+  /// the losses so far are known to be from other data, forgets the lowest loss, the count of evaluations since then,
+  /// and a missed evaluation. All ranks must pass the same fingerprint; this function does not check that they do.
   void begin_validation(std::uint64_t data) { detail::begin_validation(state_, data); }
   /// Records a validation loss in the training state, and that no evaluation is missed. Returns whether the loss is the
   /// lowest so far; false for a loss that is not finite. All ranks must pass the same loss; this is not checked.

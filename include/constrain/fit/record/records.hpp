@@ -37,7 +37,7 @@ struct step_record {
   bool saved = false;             // whether the run is saved to `fit_options::directory` after this step
   bool resumed = false;           // whether a call to `fit` began with this step and continued earlier steps
   std::vector<metric> metrics{};  // user-defined metrics
-  std::vector<metric> settings{}; // the model's (ct::setting) and the library's, as this step read them
+  std::vector<metric> settings{}; // the model's (ct::setting) and the library's: the values that this step read
 };
 
 /// Adds the metrics, which must have different names, to the object that `json` is writing, as a member `name`: an

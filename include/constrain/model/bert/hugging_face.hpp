@@ -76,7 +76,7 @@ template <> struct weight_format_of<bert> {
   [[gnu::cold]] static weight_format make(bert const& m);
   /// The values of keys that may be missing in a config.json, with Transformers' default for each missing key; see
   /// `weight_format::normalize`. The number of classes is the size of id2label or, without it, num_labels; it has no
-  /// default here, since the config.json of a model without a classifier has neither, and the shape of the head shows
+  /// default here, because the config.json of a model without a classifier has neither, and the shape of the head shows
   /// the number. The activation "gelu_python" becomes "gelu", the same function. Throws `error` if one of these values
   /// has the wrong type.
   [[gnu::cold]] static std::string normalize(io::json const& configuration);

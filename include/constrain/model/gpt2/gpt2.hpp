@@ -18,8 +18,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 namespace detail {
 
-/// 1 / sqrt(n) by Newton's method, since std::sqrt is not constexpr; 1 if n is below 1. The 60 iterations converge for
-/// n up to 2^100.
+/// 1 / sqrt(n) by Newton's method, because std::sqrt is not constexpr; 1 if n is below 1. The 60 iterations converge
+/// for n up to 2^100.
 constexpr double inverse_square_root(double n) {
   if (n < 1) return 1;
   double root = n;

@@ -31,7 +31,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
   }
 }
 
-/// Whether two numbers have the same value: exactly if both are written without a decimal point and an exponent,
+/// Whether two numbers have the same value: exactly if both are written with neither a decimal point nor an exponent,
 /// otherwise (1e-05 and 0.00001, 4 and 4.0) rounded to double.
 [[gnu::cold]] CONSTRAIN_INLINE bool same_number(io::json const& a, io::json const& b) {
   auto const digits = [](io::json const& j) { return j.number() == "-0" ? "0" : j.number(); };

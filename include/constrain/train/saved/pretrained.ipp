@@ -197,7 +197,7 @@ struct opened_weights {
 }
 
 /// A hash of which tensors are loaded, and of their types and bytes. `stored`: the result of `find_weights`. The hash
-/// reads all bytes, because a sample could miss a few changed rows or a damaged block. So, with `ddp`,
+/// covers all bytes, because a sample could miss a few changed rows or a damaged block. So, with `ddp`,
 /// `load_pretrained` takes about a third longer; a saved run is also read in full, for its checksums.
 [[gnu::cold]] CONSTRAIN_INLINE std::uint64_t content_hash(std::vector<io::tensor const*> const& stored) {
   std::uint64_t content = 0;
