@@ -69,7 +69,7 @@ template <> struct weight_format_of<bert> {
   /// Keys that describe only the head.
   static constexpr std::string_view head_keys[] = {"num_labels"};
 
-  /// Keys whose values count only in the form of `normalize`.
+  /// Keys whose values are compared only in the form that `normalize` returns.
   static constexpr std::string_view normalized_keys[] = {"hidden_act"};
 
   /// The format for one model, with the text of the model's config.json.

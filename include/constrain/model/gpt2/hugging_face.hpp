@@ -41,8 +41,8 @@ template <> struct weight_format_of<gpt2> {
   /// default, which may be wrong for the model.
   static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
-  /// Keys whose values count only in the form of `normalize`. n_inner, which follows from n_embd, is listed so that
-  /// errors name n_embd.
+  /// Keys whose values are compared only in the form that `normalize` returns. n_inner, which follows from n_embd, is
+  /// listed so that errors name n_embd.
   static constexpr std::string_view normalized_keys[] = {"n_layer",     "n_head",  "n_embd",
                                                          "n_positions", "n_inner", "activation_function"};
 
