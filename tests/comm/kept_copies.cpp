@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -66,9 +67,26 @@ template <class... policies> void compare(char const* name) {
   std::fprintf(stderr, "FAILED: %s\n", name);
 }
 
+/// A step on one rank and an evaluation on the other throw, even if the step would first gather copies.
+template <class... policies> void check_different_calls(char const* name) {
+  using trainer = ct::trainer<task, ct::precision::bf16, policies...>;
+  trainer t({}, {.deadline = 60});
+  std::vector<std::int32_t> const tokens(32, 7);
+  std::string said;
+  try {
+    if (t.rank() == 0) t.step(t.batch(tokens, tokens));
+    else t.evaluate(tokens, tokens);
+  } catch (ct::error const& e) { said = e.what(); }
+  if (said.find("different calls: rank 0 is in step and rank 1 in evaluate") != std::string::npos) return;
+  ++failures;
+  std::fprintf(stderr, "FAILED: different calls with %s: %s\n", name, said.c_str());
+}
+
 } // namespace
 
 int main() {
+  check_different_calls<ct::parallel::zero<1, 2>>("zero<1>");
+  check_different_calls<ct::parallel::tensor<2>>("tensor<2>");
   compare<ct::parallel::ddp>("ddp");
   compare<ct::parallel::zero<1, 2>, ct::accumulate<2>>("zero<1>");
   compare<ct::parallel::zero<2, 2>, ct::optimizer::adafactor>("zero<2>");

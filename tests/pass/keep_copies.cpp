@@ -1,5 +1,6 @@
 #include "casts_in_every_run.hpp"
 #include "check_gradients.hpp"
+#include "sentence.hpp"
 #include "temporary_directory.hpp"
 
 #include <constrain/constrain.hpp>
@@ -7,12 +8,32 @@
 
 #include <memory>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 using namespace constrain;
 using test::casts_in_every_run, test::last_pass;
 
 namespace {
+
+/// Throws if a test has said so.
+struct failing {
+  static constexpr char const* name = "failing";
+  static constexpr inferred infer(operand_types const& in) { return inferred::one(in[0].type, in[0].shape); }
+};
+bool fails = false;
+struct fails_after_the_update {
+  using slot = last_pass;
+  static constexpr slot value{.runs = true};
+  static constexpr auto after = pass_name::updated;
+  static constexpr program pass(program const& p, slot const&) {
+    auto out = without_nodes(p);
+    out.program = p;
+    out.call<failing>({p.result("clip_coefficient")});
+    return out.program;
+  }
+};
 
 /// A policy that changes the parameters after their update.
 struct rewrites_weights {
@@ -31,6 +52,16 @@ struct rewrites_weights {
     return out.program;
   }
 };
+
+} // namespace
+
+template <> struct constrain::kernel<failing, cpu> {
+  template <class real> static void run(call const&, tensor<real const>, tensor<real>) {
+    if (fails) throw std::runtime_error("the kernel fails");
+  }
+};
+
+namespace {
 
 using small = task<gpt2{.layers = 2, .heads = 2, .width = 16, .vocabulary = 13, .context = 8}, causal_lm,
                    micro_batch{.sequences = 2}>;
@@ -124,4 +155,42 @@ TEST_CASE("keep_copies: the results are those of a program that casts in every r
   check_results<precision::fp16, optimizer::sgd, accumulate<2>>();
   check_results<precision::bf16, optimizer::in_backward<optimizer::lion>, checkpoint::every<1>>();
   check_results<precision::bf16, optimizer::muon<>, freeze<role::embedding>>();
+}
+
+TEST_CASE("keep_copies: copies are made anew after a step that throws") {
+  using trainer = with<precision::bf16, optimizer::adafactor, fails_after_the_update>;
+  auto const w = test::random_batch::draw<trainer>(1);
+  trainer t;
+  t.step(t.batch(w.inputs, w.labels));
+  fails = true;
+  CHECK_THROWS(t.step(t.batch(w.inputs, w.labels)));
+  fails = false;
+  auto const loss = t.evaluate(w.inputs, w.labels).loss;
+  auto const p = t.parameters()[0];
+  std::vector<float> values(static_cast<std::size_t>(p.size()));
+  p.copy_to(std::span(values));
+  p.copy_from(std::span<float const>(values));
+  CHECK(t.evaluate(w.inputs, w.labels).loss == loss);
+}
+
+TEST_CASE("keep_copies: checked mode finds a copy that is not finite, though no batch reads it") {
+  using trainer = with<precision::fp16>;
+  auto const w = test::random_batch::draw<trainer>(1);
+  trainer t({}, {.checked = true});
+  auto const set = [&](float x) {
+    auto const tokens = t.parameters()[0];
+    std::vector<float> values(static_cast<std::size_t>(tokens.size()));
+    tokens.copy_to(std::span(values));
+    values.back() = x;
+    tokens.copy_from(std::span<float const>(values));
+  };
+  std::vector<std::int32_t> const text(16, 1);
+  set(1e5f);
+  CHECK(test::sentence([&] { t.predict(text); }).find("(cast) writes a non-finite value") != std::string::npos);
+  set(1);
+  t.predict(text);
+  trainer fast({.learning_rate = 1e5f}, {.checked = true});
+  CHECK(test::sentence([&] {
+          fast.step(fast.batch(w.inputs, w.labels));
+        }).find("(update_and_copy) writes a non-finite") != std::string::npos);
 }

@@ -17,6 +17,7 @@ struct checked_value {
   int loop_carried_axis = -1;         // axis of the loop that carries the value; -1: not loop-carried
   bool persistent = false;            // the value keeps its bytes between runs; its tags are not checked
   bool covers_all_iterations = false; // all instances share one tag, for example of a value that `accumulates`
+  bool kept_copy = false;             // a compute copy that an update writes: it must be finite, too
   bool scaled = false;                // the loss scale (precision::fp16) multiplies the value; the value may overflow
 };
 
@@ -85,8 +86,12 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
   for (int v = 0; v < count; ++v) {
     int const tagged_as = detail::buffer_owner(p, v);
     auto const& info = p.values[tagged_as];
-    out.values[v] = {tagged_as, info.axes, info.loop_carried_axis, is_persistent(info.role),
-                     info.accumulates || is_compute_copy(info.role)};
+    out.values[v] = {tagged_as,
+                     info.axes,
+                     info.loop_carried_axis,
+                     is_persistent(info.role),
+                     info.accumulates || is_compute_copy(info.role),
+                     info.role == role::kept_copy};
   }
   detail::mark_scaled(p, out);
   detail::mark_used_in_parts(p, out);
@@ -96,10 +101,11 @@ template <int count> constexpr checked_table<count> make_checked_table(program c
 /// The executor hooks of checked mode. Every write sets the tags of all 64-byte blocks that it touches; a tag
 /// identifies the value and the loop iterations. Every read of a value that is not persistent must find the tag of the
 /// value, or the tag of a host write. This detects values that are overwritten while still needed; filling memory with
-/// NaN does not always reveal them. The first output of each plan step (kernel call) must be finite if the output's
-/// dtype is floating-point. An output that the loss scale of precision::fp16 multiplies is exempt while the loss scale
-/// can still fall: if the output overflows, the trainer skips the update and lowers the loss scale. If a check fails,
-/// the hook throws an `error` that names the plan step. The tags are those of one run: make a new object for each run.
+/// NaN does not always reveal them. The first output of each plan step (kernel call), if its dtype is floating-point,
+/// and every kept compute copy must be finite. An output that the loss scale of precision::fp16 multiplies is exempt
+/// while the loss scale can still fall: if the output overflows, the trainer skips the update and lowers the loss
+/// scale. If a check fails, the hook throws an `error` that names the plan step. The tags are those of one run: make a
+/// new object for each run.
 class checked_hooks {
 public:
   static constexpr std::int64_t block = 64; // bytes that share one tag; every buffer begins at a multiple of this

@@ -89,8 +89,8 @@ namespace detail {
     auto const bytes = detail::reach(o, bound[k]);
     auto const new_tag = tag(o, values_[o.value], loops);
     for (auto b = begin / block; b * block < begin + bytes; ++b) tags_[static_cast<std::size_t>(b)] = new_tag;
-    bool const is_checked = k == s.inputs && !(may_overflow_ && values_[values_[o.value].tagged_as].scaled);
-    if (is_checked) check_finite(index, s, o, bound[k]);
+    auto const& value = values_[values_[o.value].tagged_as];
+    if ((k == s.inputs || value.kept_copy) && !(may_overflow_ && value.scaled)) check_finite(index, s, o, bound[k]);
   }
 }
 

@@ -120,14 +120,22 @@ public:
     if (checked_) return run_checked<planned_entry, passes>(parameters, may_overflow);
     runner_->template run<planned_entry, call>(parameters);
   }
-  /// Casts all parameters to their kept compute copies if any parameter has changed since the last call, other than by
-  /// a step. Call this function before `begin`, because the casts may use the memory of inputs. `parameters`, `call`:
-  /// as for `run`. Throws what a kernel throws.
+  /// Whether kept compute copies are out of date: a parameter has changed since the last call to `update_copies`, other
+  /// than by a step.
+  bool has_stale_copies() const {
+    if constexpr (!entries::keeps_copies) return false;
+    else return arena().has_changed(bytes(entries::parameters_end));
+  }
+  /// If `has_stale_copies`, casts all parameters to their copies. Call this function before `begin`, because the casts
+  /// may use the memory of inputs. `parameters`, `call`: as for `run`. Throws what a kernel throws and, in checked
+  /// mode, `error` if a check fails.
   template <joint_call call> void update_copies(step_parameters const& parameters) {
-    if constexpr (requires { requires entries::keeps_copies; }) {
-      if (!arena().has_changed(bytes(entries::parameters_end))) return;
-      if (entries::casts::where.end > entries::persistent_end) drop_gradients();
-      runner_->template run<typename entries::casts, call>(parameters);
+    if (!has_stale_copies()) return;
+    if constexpr (entries::keeps_copies) {
+      using casts = typename entries::casts;
+      if (casts::where.end > entries::persistent_end) drop_gradients();
+      if (checked_) run_checked<casts, typename entries::casts_program>(parameters, false);
+      else runner_->template run<casts, call>(parameters);
       arena().forget_changes();
     }
   }

@@ -59,6 +59,7 @@ struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy
   using evaluate = planned<evaluate_program, step, target>;
   using predict = planned<predict_program, step, target>;
   using generate = planned<generate_program, step, target>;
+  using casts_program = casts_passes<step_program>;
   /// The casts that bring the kept compute copies up to date after a change of parameters outside of `step`; `step`
   /// itself if no copies are kept.
   using casts = detail::plan_of_casts<step_program, step>;
@@ -95,7 +96,7 @@ struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy
                 has_aligned_buffers(evaluate::final, evaluate::where, target::alignment) &&
                 has_aligned_buffers(predict::final, predict::where, target::alignment) &&
                 has_aligned_buffers(generate::final, generate::where, target::alignment));
-  static_assert(!step::failure.ok() || casts::where.persistent_end == persistent_end);
+  static_assert(!step::failure.ok() || (casts::failure.ok() && casts::where.persistent_end == persistent_end));
   static_assert(scratch == 0 || (memory.peak.count() - scratch) % target::alignment == 0);
   /// The work of one step on one rank; 0 if `step` is refused, because its extents could overflow the sums.
   static constexpr work_plan work =

@@ -231,6 +231,18 @@ protected:
     if constexpr (engine::is_asynchronous)
       for (; open_steps_.must_take_oldest(maximum_open); open_steps_.pop()) record_result(open_steps_.oldest().wait());
   }
+  /// `update_copies` before a step. The casts may exchange data, so the ranks first agree that all of them are in a
+  /// step.
+  void update_copies_of_step() {
+    if (engine_.has_stale_copies() && ranks() > 1) agree(world(), joint_call::step);
+    engine_.template update_copies<joint_call::step>(next_step_parameters());
+  }
+  /// Rethrows the exception that ends a step, or ends the job (`rethrow_or_end_job`). The step may have changed weights
+  /// without their compute copies.
+  [[noreturn, gnu::cold]] void end_failed_step() {
+    engine_.arena().mark_changed(0);
+    rethrow_or_end_job(world(), joint_call::step);
+  }
   /// Updates the training state with a step's result: counts a skipped step, and adapts the loss scale of
   /// precision::fp16.
   void record_result(step_result const& r) const {

@@ -90,6 +90,8 @@ template <class trainer> std::string explanation(bool programs = false) {
   };
   add_entry("step", entries::step::where.end), add_entry("evaluate", entries::evaluate::where.end);
   add_entry("predict", entries::predict::where.end), add_entry("generate", entries::generate::where.end);
+  if (entries::keeps_copies && entries::casts::where.end > entries::persistent_end)
+    add_entry("casts", entries::casts::where.end);
   text += formatted("\nwork of a step\n  %.3g FLOPs, %.3g bytes moved, %s, %s\n", trainer::flops, trainer::bytes_moved,
                     counted(trainer::kernel_launches, "kernel launch").c_str(),
                     counted(trainer::collectives, "collective").c_str());

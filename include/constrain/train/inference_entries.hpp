@@ -30,7 +30,8 @@ struct inference_entries
   using policies = detail::without_masters<policy_set>;
   using target = typename policy_set::target;
   static constexpr dtype compute = policy_set::precision::value.compute;
-  using real = arithmetic<storage<compute>>; // type of the logits returned to the caller
+  using real = arithmetic<storage<compute>>;  // type of the logits returned to the caller
+  static constexpr bool keeps_copies = false; // there are no compute copies
 
   /// All passes of an entry.
   template <entry e> using passes = forward_passes<detail::entry_source<task, policies, e>>;

@@ -93,7 +93,7 @@ public:
   /// `error` if the device reports an error and, with `.checked`, if the check of a kernel call fails; by then, weights
   /// and states may have changed.
   [[gnu::cold]] step_result step(constrain::batch const& b) try { return start_step(b).wait(); } catch (...) {
-    rethrow_or_end_job(world(), joint_call::step);
+    base::end_failed_step();
   }
 
   /// Starts one optimizer step and returns a ticket, whose `wait` returns what `step` would return. On a CUDA device,
@@ -107,7 +107,7 @@ public:
   /// does, except that `step_ticket::wait`, or the next call that waits, throws an error that the device reports after
   /// `enqueue` has returned.
   [[gnu::cold]] step_ticket enqueue(constrain::batch const& b) try { return start_step(b); } catch (...) {
-    rethrow_or_end_job(world(), joint_call::step);
+    base::end_failed_step();
   }
 
   /// Compile-time error: `step` takes a batch, not arrays.
@@ -274,7 +274,7 @@ private:
     synchronize(may_overlap && !run_.checked ? 1 : 0);
     [[maybe_unused]] double loss_scale = 1; // of this step
     if constexpr (scales_loss) loss_scale = tensors().setting(detail::loss_scale_setting.name);
-    engine_.template update_copies<joint_call::step>(next_step_parameters());
+    base::update_copies_of_step();
     [[maybe_unused]] auto enqueued = engine_.template enqueuing<typename entries::step>();
     auto const valid_labels = ranks_.count_valid_labels(
         joint_call::step, [&] { return copy_in(b); }, b);
