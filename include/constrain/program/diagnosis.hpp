@@ -8,8 +8,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Why a program is refused at compile time; `nothing`: it is not refused. The rules of the intermediate representation
 /// apply to every program; each has a reason here and an error sentence in sound.hpp. All other errors have the reason
-/// `refused`, and `diagnosis::refusal` identifies their error sentence (refusal.hpp), except for a missing kernel
-/// (run/launchers.hpp).
+/// `refused`. Except for a missing kernel (run/launchers.hpp), `diagnosis::refusal` identifies the error sentence
+/// (refusal.hpp).
 enum class why {
   nothing,                    // no error
   refused,                    // another error; see `diagnosis::refusal`
@@ -55,7 +55,7 @@ struct diagnosis {
   /// Whether there is no error.
   constexpr bool ok() const { return reason == why::nothing; }
   /// The same error for a call to the op `label`: the ranks hold a tensor as `actual`, but the op needs it as
-  /// `required`.
+  /// `required`. In an error that is not about layouts, both are `replicated`.
   constexpr diagnosis with_layouts(op_label const* label, layout actual, layout required) const {
     auto out = *this;
     out.op = label, out.held = actual, out.needed = required;

@@ -55,7 +55,7 @@ template <class type, class... arguments> concept has_rule = requires(arguments 
 ///                                                       // widest (torch.result_type)
 ///     static constexpr bool any_gradient_type = true;   // the gradient rule accepts gradients of any type; for other
 ///                                                       // ops, a gradient is first cast to the type of output 0
-///     static constexpr bool guarded = true;             // writes nothing if `update_rule::scale` is 0
+///     static constexpr bool guarded = true;             // changes nothing if `update_rule::scale` is 0
 ///     using with_bias_gradient = other_op;              // this op fused with linear_bias_gradient of output 0
 ///
 /// `infer` and `cost_of` may omit the options, or take the stored `attributes const&` instead.

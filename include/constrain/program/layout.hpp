@@ -28,7 +28,7 @@ struct layout_change {
 ///     static constexpr char const* layouts = "...i, oi, +o -> ...o"; // linear: x, weight, bias -> y
 ///
 ///     *    element i of every output needs only element i of this input; with block-wise optimizer states, the
-///          elements of a block need only those of the same block; all outputs must have this pattern too
+///          elements of a block need only elements of the same block; all outputs must have this pattern too
 ///     ...  has rows, as many as every other operand with `...`: row i of the outputs needs only row i of the inputs
 ///     #    only the type and the shape are read
 ///     -    anything else; if other operands have rows (`...`), an output with - is the sum over these rows
@@ -39,8 +39,8 @@ struct layout_change {
 ///
 /// The last pattern of each side, without its letters, also applies to all operands after it. In an op with a function
 /// `divide` (division.hpp), a letter need not hold for single indices, only for ranges of indices, such as the columns
-/// of one attention head. Without `layouts`, every operand has `-`. An op that draws random numbers has `-`, too, in
-/// place of every other pattern but `#`, because the numbers depend on positions in the full tensors.
+/// of one attention head. Without `layouts`, every operand has `-`. In an op that draws random numbers, every pattern
+/// but `#` means `-`, because the numbers depend on positions in the full tensors.
 struct layout_rule {
   /// For each pattern, the operands of one side that have it: bit k is operand k.
   struct side {

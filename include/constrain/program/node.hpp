@@ -27,7 +27,7 @@ struct node {
   int random_key = 0;                         // of a call: random key, shared by gradient and recomputation; 0: none
   int line = 0;                               // source line of the call or, in calls of passes, of a value; 0: none
   int called_from = 0;                        // source line of the outermost layer or repeat around the call; 0: none
-  // whether `differentiate`, `rematerialize` or `sum_parts_together` appended the node
+  // whether `differentiate`, `rematerialize` or `sum_parts_together` added the node
   bool backward = false;
 
   int axis = -1;         // of the beginning of a loop: the axis that the loop traverses

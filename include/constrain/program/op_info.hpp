@@ -115,7 +115,7 @@ struct op_info : op_label {
   bool same_data = false;                      // the ranks that exchange data train on the same batches
   bool has_bias_gradient = false;              // whether `with_bias_gradient` is set
   op_info const* with_bias_gradient = nullptr; // this op fused with linear_bias_gradient of output 0
-  // appends the replacement for a call: a call that also writes output 0, converted to its type, into `copy`
+  // appends the replacement for a call: a call that also writes output 0, converted to the type of `copy`, into `copy`
   void (*copying_form)(builder&, node const&, ref copy) = nullptr;
   bool has_copying_form = false;          // whether `copying_form` is set
   bool only_in_training = false;          // outside training, readers of output 0 read input 0 (dropout)
@@ -124,7 +124,7 @@ struct op_info : op_label {
   bool draws_random = false;              // each call gets its own random key; a gradient has its forward call's key
   bool promotes_types = false;            // inputs of different types are cast to the widest
   bool any_gradient_type = false;         // the gradient rule accepts gradients of any type
-  bool guarded = false;                   // writes nothing if the gradient norm is not finite
+  bool guarded = false;                   // changes nothing if `update_rule::scale` is 0
 
   /// Whether the layout of input 0 or of output 0 is not `replicated`.
   constexpr bool changes_layout() const { return change.from != layout::replicated || change.to != layout::replicated; }
@@ -146,7 +146,7 @@ constexpr cost cost_by_operands(operand_types const& inputs, operand_types const
 
 namespace detail {
 
-/// Calls the shape rule of an op with the operands and, if the rule has a second parameter, the op's `options` or the
+/// Calls the shape rule of an op with the inputs and, if the rule has a second parameter, the op's `options` or the
 /// stored `attributes`. If the rule takes the `options`, a shape in them with an extent below 1 is refused.
 template <class op> constexpr inferred infer_of(operand_types const& in, attributes const& a) {
   if constexpr (requires { op::infer(in); }) return op::infer(in);

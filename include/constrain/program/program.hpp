@@ -47,7 +47,7 @@ struct program {
       if (p.kind == kind && p.spec.name == port_name) return p.where;
     return {};
   }
-  /// The value of a result: "logits", "loss", ...
+  /// The value of a result ("logits", "loss", ...); an empty `ref` if there is no such result.
   constexpr ref result(std::string_view port_name) const { return find(port_kind::result, port_name); }
   /// Port `index` of a kind, in the order of declaration; a port without a value if `index` is too large.
   constexpr port nth(port_kind kind, int index) const {

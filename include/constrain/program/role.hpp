@@ -19,7 +19,7 @@ enum class role : std::uint8_t {
   embedding,       // a table whose rows are looked up
   head,            // the matrix of the linear layer that computes the logits
   frozen,          // a parameter that is not trained
-  compute_copy,    // a parameter cast to the type that GEMMs read, in every run
+  compute_copy,    // a parameter, cast in every run to the type that GEMMs read
   kept_copy,       // a compute copy that keeps its bytes between runs; the update writes it (pass/keep_copies.hpp)
   gradient,        // of a parameter
   state,           // of the optimizer

@@ -115,7 +115,8 @@ template <diagnosis d> struct refusal<why::exchange_may_be_skipped, d> {
 namespace detail {
 
 /// The refusal of a call to `op`: the call needs a tensor in the layout `needed`, but the ranks hold it in the layout
-/// `held`. Compilers print `op`, `held` and `needed` beside the error sentence.
+/// `held`. In an error that is not about layouts, both are `replicated`. Compilers print `op`, `held` and `needed`
+/// beside the error sentence.
 template <class op, layout held, layout needed, class refusal> struct op_held_needed : refusal {};
 
 template <class refusal, op_label const* op, layout held, layout needed> struct with_layouts {

@@ -31,8 +31,8 @@ inline constexpr bool compiled_for_avx512_fp16 = false;
 #endif
 
 /// Whether the code is compiled for AVX512-FP16 or AVX-VNNI, and also for AVX512-BF16. Of the processors on which the
-/// GEMM was measured, only the Intel Xeons (family 6, models 167 and 207) and Zen 5 have these. On model 207 and on
-/// Zen 5, loads of B limit the rate of GEMMs with few rows.
+/// GEMM was measured, only the Intel Xeons (family 6, models 167 and 207) and Zen 5 have one of these. On model 207 and
+/// on Zen 5, loads of B limit the rate of GEMMs with few rows.
 #if defined(__AVX512BF16__) && (defined(__AVX512FP16__) || defined(__AVXVNNI__))
 inline constexpr bool loads_limit_gemms = true;
 #else
