@@ -6,8 +6,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-/// Whether `accumulate_over` gives a value a separate instance for every micro-batch: it is not persistent, not
-/// `per_run`, and not an accumulator, unless the program reads the accumulator (`is_read`).
+/// Whether `accumulate_over` gives a value a separate instance for every micro-batch: it is neither persistent nor
+/// `per_run`, and it is either no accumulator or an accumulator that the program reads (`is_read`).
 constexpr bool is_transient(value_info const& info, bool is_read) {
   return !is_persistent(info.role) && !info.per_run && (!info.accumulates || is_read);
 }

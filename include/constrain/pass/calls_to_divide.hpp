@@ -91,7 +91,7 @@ private:
     return uses;
   }
   /// Whether only output 0 of node `n` is used, the only output that can be divided: no node reads another output, and
-  /// the model returns none.
+  /// the model returns no other output.
   constexpr bool only_output_0_is_used(node const& n) const {
     for (int j = 1; j < n.outputs.size(); ++j)
       if (uses_of(n.outputs[j]) > 0 || is_observed(p_.values[n.outputs[j].value])) return false;
@@ -145,10 +145,11 @@ private:
     return !parts.extents.empty();
   }
 
-  /// Whether node i can begin a division: the innermost dimension of output 0 appears only in parameters that can be
-  /// divided along this dimension (`is_own_parameter`, `can_divide`), into the same parts, only output 0 is used, and
-  /// the op has no `divide`, which needs an input 0 that is already divided. If so, records these parts and numbers the
-  /// node. At most 64 nodes can begin a division, because `value_division::begin_mask` has 64 bits.
+  /// Whether node i can begin a division: the innermost dimension of output 0 appears in at least one input, all inputs
+  /// in which it appears are parameters that can be divided along it (`is_own_parameter`, `can_divide`), into the same
+  /// parts, only output 0 is used, and the op has no `divide`, which needs an input 0 that is already divided. If so,
+  /// records these parts and numbers the node. At most 64 nodes can begin a division, because
+  /// `value_division::begin_mask` has 64 bits.
   constexpr bool find_begin(int i) {
     auto const& n = p_.nodes[i];
     if (n.kind != node_kind::call || n.op->has_divide || begin_count_ == 64) return false;
@@ -224,7 +225,8 @@ private:
     part_list parts;
     for (int k = 0; k < n.inputs.size(); ++k) {
       if (!is_divided(n.inputs[k])) continue;
-      // In `predict`, the host needs the model's full result, so no other entry may divide the result for an objective.
+      // In `predict`, the host needs the model's full result, so no other entry program may divide the result for an
+      // objective.
       if (n.inputs[k] == p_.result("logits") && !can_gather(begin_mask)) return false;
       auto const& input_parts = values_[n.inputs[k].value].parts;
       if (name == 0) name = rule.inputs.inner_of(k), parts = input_parts;

@@ -101,7 +101,7 @@ constexpr void coalesce_copies(program& p) {
 
 } // namespace detail
 
-/// Copy elision: removes a copy if the node that computes the source can write the target instead.
+/// Copy coalescing: removes a copy if the node that computes the source can write the target instead.
 constexpr program coalesce(program const& p) {
   program out = p;
   if (p.failure.ok()) detail::coalesce_copies(out);

@@ -12,10 +12,10 @@
 namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// How a trainer or an inference object uses its memory on one rank. `peak` and the reserve in `workspace` cover every
-/// entry program (step, evaluate, predict and generate). All other fields describe only the step program of a trainer,
-/// or the evaluate program of an inference object. Of a tensor that ranks hold together, only this rank's part counts.
-/// No field is negative. The sum of the fields before `shared`, minus `shared`, is `peak`, unless another entry program
-/// needs more than the described one.
+/// program that the object runs: step, evaluate, predict, generate and, if compute copies are kept, `casts_passes`. All
+/// other fields describe only the step program of a trainer, or the evaluate program of an inference object. Of a
+/// tensor that ranks hold together, only this rank's part counts. No field is negative. The sum of the fields before
+/// `shared`, minus `shared`, is `peak`, unless another program needs more than the described one.
 struct memory_plan {
   bytes weights;         // of parameters in the type that kernels read (the compute copy, if there is one)
   bytes master_weights;  // of parameters with a compute copy; the optimizer updates the trained ones, not the copies
@@ -86,8 +86,8 @@ struct device_reserve {
 };
 
 /// The memory plan of a trainer with the step program `p`, or of an inference object with the evaluate program `p`.
-/// `where`: the memory layout of `p`. `other_peak`: bytes of the arena that the largest of the other entry programs
-/// needs. `reserve`: the part of the arena after the buffers.
+/// `where`: the memory layout of `p`. `other_peak`: bytes of the arena that the largest of the other programs needs.
+/// `reserve`: the part of the arena after the buffers.
 constexpr memory_plan memory_of(program const& p, memory_layout const& where, std::int64_t other_peak,
                                 device_reserve const& reserve = {}) {
   bool copied[program::maximum_values]{}; // parameters that kernels read as a copy in a different type

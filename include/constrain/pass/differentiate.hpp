@@ -96,7 +96,7 @@ private:
     }
   }
 
-  /// Creates the accumulating buffer for the gradient of a parameter. Returns it.
+  /// Creates and returns the accumulating buffer for the gradient of a parameter.
   constexpr ref add_parameter_gradient(int parameter) {
     auto const& info = out_.program.values[parameter];
     value_info g;
@@ -229,8 +229,8 @@ private:
     return false;
   }
 
-  /// Creates the value that carries the gradient of the loop-carried value `carried` from `final` to `initial`. Appends
-  /// the node that writes its `final`. Returns it.
+  /// Creates and returns the value that carries the gradient of the loop-carried value `carried` from `final` to
+  /// `initial`. Also appends the node that writes the `final` of the new value.
   constexpr int add_carried_gradient(int carried) {
     auto const info = out_.program.values[carried];
     int const gradient = out_.new_value({info.type, info.shape}, role::activation, info.line);
@@ -293,7 +293,7 @@ private:
 
 } // namespace detail
 
-/// Appends the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
+/// Adds the backward pass (reverse-mode automatic differentiation). A parameter's gradient is an accumulating buffer
 /// with the parameter's axes: the first write of a step overwrites it, so nothing needs zeroing, and all later writes
 /// add to it. Tied weights, weights shared over iterations, and gradient accumulation need no special rule.
 /// `scale_loss`: the backward pass starts with the setting "loss_scale" instead of 1, so that all gradients are

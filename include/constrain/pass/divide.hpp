@@ -169,14 +169,14 @@ constexpr program dividing::run() {
 ///
 /// A layer other than a head is column-parallel only if no other node reads its parameters, if all ops up to the next
 /// linear layer name the features by a letter in their `layouts`, read no undivided activation with these features and
-/// do not write the x of a repeat, if these ops and both layers draw no random numbers and have no output but the first
-/// that is used, if the model returns neither the layer's result nor the result of one of these ops, if each slice of
-/// the features consists of full parts (`part_list`), and if `ranks` divides the numbers of features (of each part),
-/// heads and key-value heads. The input of the next linear layer must be one part. No other undivided operand of this
-/// layer, except a bias, and no undivided operand of an op with `divide` may be a trained parameter or depend on one.
-/// An operand that the op of this layer adds (`+` in `layouts`) must be a vector that the op's `infer` does not need.
-/// Only the first 64 calls that could be column-parallel are considered. Layers that become row-parallel can be among
-/// them, and a call in the body of a repeat counts once.
+/// do not write the x of a repeat, if these ops and both layers draw no random numbers, if only the first output of
+/// each of them is used, if the model returns neither the layer's result nor the result of one of these ops, if each
+/// slice of the features consists of full parts (`part_list`), and if `ranks` divides the numbers of features (of each
+/// part), heads and key-value heads. The input of the next linear layer must be one part. No other undivided operand of
+/// this layer, except a bias, and no undivided operand of an op with `divide` may be a trained parameter or depend on
+/// one. An operand that the op of this layer adds (`+` in `layouts`) must be a vector that the op's `infer` does not
+/// need. Only the first 64 calls that could be column-parallel are considered. Layers that become row-parallel can be
+/// among them, and a call in the body of a repeat counts once.
 ///
 /// Refused: a model in which no layer and no vocabulary can be divided, a call that the `divide` of its op refuses
 /// (`division::refuse`), unless another call prevents the division, and a model whose calls need more than 64

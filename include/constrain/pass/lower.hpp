@@ -24,7 +24,7 @@ struct first_writers {
 };
 
 /// Bit j: the op of node `i` can add to its output j, an accumulator that an earlier node also writes, so node `i` adds
-/// to it even in the first iteration. `first`: the first writers of `p`.
+/// to output j even in the first iteration. `first`: the first writers of `p`.
 constexpr unsigned adds_of(program const& p, first_writers const& first, int i) {
   auto const& n = p.nodes[i];
   unsigned adds = 0;

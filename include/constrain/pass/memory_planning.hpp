@@ -68,8 +68,8 @@ private:
   }
 
   constexpr void lay_out_persistent() {
-    // The order is parameters, settings, optimizer states, hyperparameters and compute copies, so that programs with
-    // and without optimizer states have the parameters and settings at the same offsets.
+    // The order is parameters, settings, optimizer states, hyperparameters and kept compute copies, so that programs
+    // with and without optimizer states have the parameters and settings at the same offsets.
     int const count = p_.values.size();
     int groups[program::maximum_values]{};
     for (int v = 0; v < count; ++v) groups[v] = persistent_group(p_.values[v].role);
@@ -246,7 +246,7 @@ private:
   };
 
   /// Gives each buffer, in the order `criterion`, the lowest offset at which the buffer shares no bytes with an earlier
-  /// buffer that lives at the same time. Stops once a buffer ends at or beyond `limit`.
+  /// buffer that lives at the same time. Stops when a buffer ends at or beyond `limit`.
   constexpr assignment first_fit(order criterion, std::int64_t limit) const {
     int values[program::maximum_values]{};
     int const count = sort(criterion, values);

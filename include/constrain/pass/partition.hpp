@@ -54,7 +54,7 @@ private:
     int full = -1;     // the full tensor that holds the sum of the contributions
   };
 
-  /// Creates a full tensor for a value, with one instance per iteration of loop `level`.
+  /// Creates a full tensor for a value, with one instance per iteration of loop `level` and of the loops around it.
   constexpr int new_full(int value, int level, bool accumulates) {
     value_info info;
     info.type = in_.values[value].type;
@@ -153,7 +153,7 @@ private:
     return full;
   }
 
-  /// Refuses node i if it needs a tensor of a stack in layout `needed`, but the loops around it select no tensor.
+  /// Refuses node i if it needs one tensor of a stack in layout `needed`, but the loops around the node select several.
   constexpr void check_loops(int value, int i, layout needed = layout::replicated) {
     for (int axis : in_.values[value].axes) {
       bool bound = false;
@@ -290,8 +290,8 @@ private:
     out_.close(opened);
   }
 
-  /// Appends the gathers before node i, and the reductions that `sums_` plans before node i, except those of sharded
-  /// gradients (`reduce_contributions`).
+  /// Appends the gathers before node i, and the reductions that `sums_` plans before node i, except the reductions of
+  /// sharded gradients (`reduce_contributions`).
   constexpr void exchange_before(int i) {
     sums_.for_each_before(i, [&](int v) {
       ref const sum{v, at::current};
@@ -337,7 +337,8 @@ constexpr program partitioning::run() {
 /// ZeRO (Rajbhandari et al. 2020), a sharded parameter (`stored_layout`) is gathered for the loop body that reads it,
 /// and a gradient is reduce-scattered after its last contribution in a loop body (stage 1: in the step). Element-wise
 /// updates work on shards. A step all-reduces the loss. Sums are in rank order, except on CUDA with reduce::fast.
-/// Refused: operands that ranks cannot exchange or pair, uses of partial sums, and over 256 gathers or contributions.
+/// Refused: what `use_divided_forms` refuses, operands that ranks cannot exchange or pair, uses of partial sums, and
+/// over 256 gathers or contributions.
 constexpr program partition(program const& p, slot_of::parallelism const& parallelism) {
   if (!parallelism.distributed || !p.failure.ok()) return p;
   if (p.tensor_ranks == 1) return parallelism.same_data ? p : detail::partitioning(p, parallelism).run();

@@ -42,8 +42,9 @@ constexpr int kept_copy_of(program const& p, int parameter) {
 }
 
 /// Whether the parameters of `step` begin with the parameters of `p` (same order, names, types, shapes and extents of
-/// the axes), and `step` has all settings of `p`, so that `p` can use their buffers. `step` may have more parameters at
-/// the end, such as the parameters of an objective, and more settings. `p`: a program without gradients.
+/// the axes), and `step` has all settings of `p`, so that `p` can use the buffers of `step` for them. `step` may have
+/// more parameters at the end, such as the parameters of an objective, and more settings. `p`: a program without
+/// gradients.
 constexpr bool shares_persistent_values(program const& p, program const& step) {
   int parameter = -1; // index of the last parameter found in `step`
   for (int v = next_shared(p, -1); v < p.values.size(); v = next_shared(p, v)) {
@@ -60,10 +61,10 @@ constexpr bool shares_persistent_values(program const& p, program const& step) {
   return true;
 }
 
-/// Moves each parameter, setting and kept copy of `p` to its offset in `step`, and each parameter with an average in
-/// `step` to the offset of the average, so that the ops of `p` read the average. Without this move, the settings would
-/// have other offsets if `p` has fewer parameters. `p` and `step`: programs for which `shares_persistent_values` is
-/// true. `memory` and `step_memory`: their memory layouts.
+/// Moves each parameter, setting and kept copy of `p` to its offset in `step`, except that a parameter with an average
+/// in `step` moves to the offset of the average, so that the ops of `p` read the average. Without this move, the
+/// settings would have other offsets if `p` has fewer parameters. `p` and `step`: programs for which
+/// `shares_persistent_values` is true. `memory` and `step_memory`: their memory layouts.
 constexpr void share_persistent_values(memory_layout& memory, program const& p, program const& step,
                                        memory_layout const& step_memory) {
   int source[program::maximum_values]{}; // of `step`, by index of the value: its average, or the value itself
@@ -106,7 +107,8 @@ template <class passes, class step> constexpr memory_layout layout_of_entry(bool
 /// The plan of `passes::final`, a program after all its passes. `step`: the plan whose persistent values this plan
 /// shares, at the same offsets, except that a parameter with an average (`optimizer::averaged`) is read from the
 /// average. In a trainer, `step` is the plan of the step program; in an inference object, the plan of `evaluate`. For
-/// these two plans themselves, `step` is void. `device`: the kernel tag of the device that holds the buffers.
+/// these two plans themselves, and for the plan of `casts_passes`, `step` is void. `device`: the kernel tag of the
+/// device that holds the buffers.
 template <class passes, class step = void, class device = cpu> struct planned {
   using before = step;                                // the plan whose persistent values this plan shares, or void
   static constexpr auto const& final = passes::final; // the program

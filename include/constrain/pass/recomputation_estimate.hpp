@@ -12,10 +12,10 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Estimates the cost of dropping forward nodes (rematerialize.hpp), and the memory that the resulting program needs,
 /// without making this program or its memory plan. A choice is a mask with one bit per group of droppable nodes; the
-/// bit of a dropped group is 1. Each group is one node and its views if there are at most 64 such nodes. Otherwise,
-/// nodes that call the same op and have the same cost and bytes are one group, with their views. A view is a droppable
-/// slice or reshape that becomes a view of a droppable node's result; it has no cost and no bytes. Other slices and
-/// reshapes that become views of their input are kept, and count as if they had bytes of their own.
+/// bit of a dropped group is 1. Each group is one node and its views if there are at most 64 such nodes, views
+/// included. Otherwise, nodes that call the same op and have the same cost and bytes are one group, with their views. A
+/// view is a droppable slice or reshape that becomes a view of a droppable node's result; it has no cost and no bytes.
+/// Other slices and reshapes that become views of their input are kept, and count as if they had bytes of their own.
 ///
 /// The estimate accounts for the lifetimes of all values and for ops that overwrite an input. It ignores fusion and
 /// gaps between buffers.

@@ -42,7 +42,8 @@ struct recomputation_search {
   int best = -1;                               // index in `made` of the cheapest choice that fits; -1: none fits
   bool is_done = false;                        // whether the search is over
 
-  /// The result of the search so far: the cheapest choice that fits; if none fits, the one with the smallest plan.
+  /// The result of the search so far: the cheapest choice that fits; if none fits, the one with the smallest plan; 0 if
+  /// no plan was made.
   constexpr std::uint64_t choice() const {
     int index = best;
     for (int k = 0; best < 0 && k < made.size(); ++k)

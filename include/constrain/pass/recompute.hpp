@@ -209,7 +209,8 @@ private:
 
 /// Activation checkpointing (Chen et al. 2016). With checkpoint::every or checkpoint::sqrt, each outermost repeat keeps
 /// the input of every k-th iteration, where k is `checkpointing.segment_length(iterations)`, and the backward pass
-/// recomputes the other activations of the repeat. The number of iterations need not be a multiple of k. With
+/// recomputes the other activations of the repeat. The number of iterations need not be a multiple of k. A repeat does
+/// not change if a policy's pass has added a second value that a loop over its iterations carries. With
 /// checkpoint::keep, the backward pass recomputes the results that it needs of all droppable nodes (rematerialize.hpp),
 /// except calls to the ops in `checkpointing.kept`; with checkpoint::budget, only of the nodes in `dropped`. The
 /// weights after training are the same with every checkpointing policy, bit for bit.

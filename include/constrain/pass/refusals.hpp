@@ -183,7 +183,7 @@ template <diagnosis d> struct limit_is_too_small {
                 "policies that save memory, such as precision::pure_bf16 and optimizer::adamw_8bit");
 };
 
-/// The step fits into the limit of checkpoint::budget, but another entry does not.
+/// The step fits into the limit of checkpoint::budget, but another program of the trainer does not.
 template <diagnosis d> struct limit_is_too_small_without_gradients {
   static_assert(
       d.ok(), "checkpoint::budget: the step fits into the limit, `expected`, but the trainer needs `got` bytes more "

@@ -25,7 +25,7 @@ constexpr void remove_nodes(program& p, bool const (&removed)[program::maximum_n
 
 /// Calls f(out, node, i) for each node of `source` with an index i in [begin, end), in order. f appends the node's
 /// replacement to `out`: the node itself to keep it, nothing to remove it. During each call to f, `out.enclosing` holds
-/// the axes that it held when `rewrite_nodes` was called, followed by those of the loops in [begin, end) around the
+/// the axes that it held when `rewrite_nodes` was called, followed by the axes of the loops in [begin, end) around the
 /// node, so that new values get these axes; the nodes at the beginning and end of a loop count as outside of the loop.
 /// Refused: loops nested deeper than `axis_list::capacity`, and an end without a loop.
 template <class function>

@@ -55,10 +55,10 @@ template <class source> constexpr node_set dropped_nodes() {
 
 } // namespace detail
 
-/// All passes of the step program; each constant but `built`, the program that the model writes, is the result of a
-/// pass. `source`: as in `passes_before_gradients`. With checkpoint::budget, it also has a function template
-/// `bytes_of_candidate<passes, without_recomputation>()`, which returns the bytes that a trainer with `passes` needs
-/// for its step, or -1 if one of `passes` refuses the program. `without_recomputation`: the passes that recompute
+/// All passes of the step program; each constant of type `program` except `built`, the program that the model writes,
+/// is the result of a pass. `source`: as in `passes_before_gradients`. With checkpoint::budget, it also has a function
+/// template `bytes_of_candidate<passes, without_recomputation>()`, which returns the bytes that a trainer with `passes`
+/// needs for its step, or -1 if one of `passes` refuses the program. `without_recomputation`: the passes that recompute
 /// nothing.
 template <class source> struct step_passes : passes_with_dropped<source, detail::dropped_nodes<source>()> {};
 

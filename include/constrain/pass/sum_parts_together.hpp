@@ -71,7 +71,7 @@ private:
 } // namespace detail
 
 /// For a device whose kernels sum rows in parts, one part per thread block: lets calls leave their sums in parts
-/// (`op_info::row_sums`) and appends the sums of the parts of all gradients next to each other, before the beginning or
+/// (`op_info::row_sums`) and inserts the sums of the parts of all gradients next to each other, before the beginning or
 /// end of a loop, before the first node that reads a gradient or writes one of these gradients, or at the end of the
 /// program. The device merges as many of these calls as possible into one launch. A program that would become too large
 /// does not change.

@@ -90,8 +90,8 @@ private:
 ///   to op::stack are exempt from both.
 /// - Shards are read only by collectives, by ops that work only on shards, and by ops that work element by element. A
 ///   value that is not yet reduced over the ranks is read only by a collective that reduces it.
-/// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which write nothing if
-///   the gradient norm is not finite, and by collectives that read the results of guarded ops. Exception: any op may
+/// - Parameters, optimizer states and other persistent values are written only by `guarded` ops, which change nothing
+///   if the gradient norm is not finite, and by collectives that read the results of guarded ops. Exception: any op may
 ///   write a compute copy, because the copy of an unchanged parameter does not change.
 /// - If a loop skips iterations without a valid label, no node outside of the loop reads a value with one instance per
 ///   iteration, and ranks with different batches do not exchange data in the loop, because their numbers of iterations

@@ -7,8 +7,8 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::detail {
 
-/// The node between node i and node j that writes `r` as a constant, in the iteration of node i. (Such a node needs
-/// another value only for its type and shape, so it can run before node i.) -1: no node between the two writes `r`; -2:
+/// The node between node i and node j that writes `r` as a constant, in the iteration of node i. (Such a node reads
+/// only the type and the shape of its input, so it can run before node i.) -1: no node between the two writes `r`; -2:
 /// another node does, or several do.
 constexpr int constant_between(program const& p, ref r, int i, int j) {
   int writer = -1;
