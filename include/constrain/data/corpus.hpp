@@ -45,8 +45,9 @@ public:
 
   /// The number of tokens.
   std::int64_t size() const { return length_; }
-  /// The length of the texts if all have the same length, as with `.length` of `json_lines`; else 1. `size()` is a
-  /// multiple of it. `split` cuts no text, so a part has the same length of texts as the corpus that was split.
+  /// The length of each text, if it was given as `text_length` of `from_bytes` or as `.length` of `json_lines`; else 1.
+  /// `size()` is a multiple of this length. `split` cuts no text, so a part has the same length of texts as the corpus
+  /// that was split.
   std::int64_t text_length() const { return text_length_; }
   /// The vocabulary size: 256 for byte tokens, else the largest token + 1. A part has the same vocabulary size as the
   /// corpus that was split.

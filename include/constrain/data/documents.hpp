@@ -23,7 +23,7 @@ enum class document_labels : std::uint8_t {
 /// documents.
 class documents {
 public:
-  /// Appends a document. `tokens` may be those of an earlier document. `label`: the class of the new document;
+  /// Appends a document. `tokens` may be a view of an earlier document. `label`: the class of the new document;
   /// `ignored_label`: none. `prompt`: true for each token of a prompt, which is an input but not a label; empty: no
   /// token is part of a prompt. Throws `error` if the document has no token, if a token is negative, if `label` is
   /// negative but not `ignored_label`, or if `prompt` is neither empty nor as long as `tokens`. If any exception is

@@ -13,7 +13,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT::data {
 
-/// Adds the `count` integers from `first` on to the checksum.
+/// Adds the `count` integers that start at `first` to the checksum.
 [[gnu::cold]] CONSTRAIN_INLINE void add_numbers(io::crc32c& check, std::uint64_t const* first, std::size_t count) {
   check.update({reinterpret_cast<std::byte const*>(first), count * sizeof *first});
 }

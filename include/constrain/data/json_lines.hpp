@@ -57,10 +57,10 @@ private:
 /// Like `json_lines`, for lines in memory, without a byte-order mark. `path`: the name of the lines in errors.
 corpus parse_json_lines(std::string_view lines, std::string const& path, json_lines_options const& options);
 
-/// Calls `visit(line)` for each line of a file. `line` has no line feed and is valid during the call. Spaces replace a
-/// byte-order mark at the start of the file, so that byte offsets in a line are those of the file. Throws `error` if
-/// the file cannot be read. Exceptions of `visit` propagate. The file is read, not mapped: if another process truncated
-/// a mapped file, this process would crash.
+/// Calls `visit(line)` for each line of a file. `line` has no line feed and is valid during the call. Three spaces
+/// replace a byte-order mark at the start of the file, so that byte offsets in the first line do not change. Throws
+/// `error` if the file cannot be read. Exceptions of `visit` propagate. The file is read, not mapped: if another
+/// process truncated a mapped file, this process would crash.
 template <class visitor> void for_lines(std::string const& path, visitor const& visit) {
   auto const file = io::open_file(path, "the texts");
   std::string unfinished, block(std::size_t{1} << 18, '\0');

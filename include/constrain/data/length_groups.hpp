@@ -10,7 +10,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 
 /// Options of `group_by_length`.
 struct length_group_options {
-  std::int64_t multiple = 8; // padded lengths are multiples of this value, at least 1
+  std::int64_t multiple = 8; // padded lengths are multiples of this value, which must be at least 1
   std::int64_t longest = 0;  // documents are cut to this many tokens, a multiple of `multiple`; 0: no limit
   document_labels labels = document_labels::next_tokens; // the labels of the examples
 };

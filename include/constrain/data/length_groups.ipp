@@ -78,7 +78,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
     throw error("length_group_options: .labels is not one of next_tokens, same_tokens and classes; give one of these");
   if (source.size() == 0) throw error("group_by_length: there are no documents; add at least one");
   auto const order = detail::sorted_by_length(source, options);
-  // A token and, unless a document has one label, the label of the token.
+  // A token and, unless each document has only one label, the label of the token.
   std::size_t const token_bytes = (options.labels == document_labels::classes ? 1 : 2) * sizeof(std::int32_t);
   std::int64_t tokens = 0;
   for (auto const& entry : order) {

@@ -13,7 +13,7 @@ namespace constrain::inline CONSTRAIN_VARIANT::data {
 struct masking {
   std::int32_t mask_token = -1; // the token that replaces chosen tokens, such as [MASK]; at least 0 (-1 is refused)
   std::int32_t vocabulary = 0;  // random tokens are below this value, and `mask_token` must be too; at least 1
-  double share = 0.15;          // share of the tokens with a valid label that is chosen, in (0, 1]
+  double share = 0.15;          // share of chosen tokens among the tokens with a valid label, in (0, 1]
   double masked = 0.8;          // expected share of the chosen tokens that the mask token replaces, in [0, 1]
   double random = 0.1;    // expected share of chosen tokens that a random token replaces; `masked` + `random` at most 1
   std::int32_t span = 1;  // tokens of each span of chosen tokens, at least 1; one span may be shorter

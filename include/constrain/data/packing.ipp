@@ -19,11 +19,11 @@ namespace constrain::inline CONSTRAIN_VARIANT::data::detail {
 
 /// A part of a document that fits into a row.
 struct document_chunk {
-  std::int64_t document = 0, first = 0, length = 0; // `first`: index in the document of the first token
+  std::int64_t document = 0, first = 0, length = 0; // `first`: the first token's index in the document
 };
 
-/// The chunks of all documents, longest first. Chunks of equal length keep their order. `maximum_length`: maximum
-/// tokens of a chunk.
+/// The chunks of all documents, longest first. Chunks of equal length keep their order. `maximum_length`: the maximum
+/// number of tokens in a chunk.
 [[gnu::cold]] CONSTRAIN_INLINE std::vector<document_chunk> chunks_of(documents const& source,
                                                                      std::int64_t maximum_length) {
   std::vector<document_chunk> chunks;

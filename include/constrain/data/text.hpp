@@ -21,7 +21,7 @@ struct text_options {
 namespace detail {
 
 /// Appends a file's content to `bytes`, but stops when `bytes` has `maximum` bytes. Throws `error` if the file cannot
-/// be read or, by the file's size, the result would exceed this machine's memory.
+/// be read or, by the file's size, the result would exceed this machine's physical memory.
 [[gnu::cold]] void append_file(std::string const& path, std::size_t maximum, std::string& bytes);
 
 } // namespace detail
