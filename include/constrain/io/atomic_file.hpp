@@ -47,7 +47,7 @@ public:
 private:
   split_path target_;
   detail::directory_handle parent_; // the target's parent directory
-  std::string temporary_;           // name of the temporary file; empty once committed or discarded
+  std::string temporary_;           // name of the temporary file; empty after a commit or a discard
   output_file file_;
   std::optional<struct stat>
       temporary_status_; // the temporary file's status: `discard` removes no other file of that name

@@ -28,8 +28,8 @@ class descriptor {
 public:
   descriptor() = default;
   /// Takes ownership of the descriptor `number`; a negative number means none. Replaces 0, 1 and 2 with a larger number
-  /// of the same file: a program whose standard streams are closed may still write to these three. If this fails, the
-  /// object is empty and `errno` is set.
+  /// of the same file: a program whose standard streams are closed may still write to these three. If the replacement
+  /// fails, the object is empty and `errno` is set.
   explicit descriptor(int number) : number_(above_standard_streams(number)) {}
   descriptor(descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   descriptor& operator=(descriptor&& other) noexcept;

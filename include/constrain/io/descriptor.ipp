@@ -28,7 +28,7 @@ public:
   blocked_size_signal& operator=(blocked_size_signal const&) = delete;
   ~blocked_size_signal() {
     int const error_number = errno;
-    // Consumes the signal that the failed write left pending: once unblocked, the signal would end the process.
+    // Consumes the signal that the failed write left pending: unblocking the signal would otherwise end the process.
     timespec const no_time{};
     if (error_number == EFBIG && ::sigismember(&previous_mask_, SIGXFSZ) == 0)
       ::sigtimedwait(&blocked_, nullptr, &no_time);

@@ -42,8 +42,8 @@ public:
                  std::vector<std::string> const& files = {});
   /// Whether a mark is open.
   explicit operator bool() const { return static_cast<bool>(file_); }
-  /// Whether the mark and `directory`, the directory that it is in, have the same owner. If not, another user has
-  /// replaced the new directory.
+  /// Whether the mark and its directory, `directory`, have the same owner. If not, another user has replaced the new
+  /// directory.
   bool has_owner_of(directory_handle const& directory) const;
 
   /// Lists files that are about to be created, and syncs the mark to disk. Does nothing if `add` has listed all of them

@@ -31,8 +31,8 @@ public:
 
   /// Opens and checks the directory `path`. If it does not exist, or has neither a manifest nor a safetensors file,
   /// reads '.<name>.previous' (see `finds`) instead, if that exists. If reading fails because a save replaces the
-  /// directory meanwhile, reads the new one. Throws `error` if the directory or its manifest is missing or invalid, and
-  /// if a file is missing, truncated or changed.
+  /// directory meanwhile, reads the new one. Throws `error` if the directory, its manifest or a file is missing or
+  /// cannot be read, if the manifest is invalid, and if a file was truncated or changed. Also throws as `finds` does.
   [[gnu::cold]] explicit directory_reader(std::string const& path);
 
   /// The files that the manifest lists, in the order in which they were written.

@@ -71,9 +71,9 @@ struct old_directory {
 [[gnu::cold]] void remove_abandoned(directory_handle const& parent, std::string const& name, uid_t owner);
 
 /// Removes '.<name>.previous' in `parent` if a save of `owner` replaced it with `name`, but was interrupted before the
-/// removal. `name` must have a valid mark and all files of its manifest, with their lengths and checksums;
-/// '.<name>.previous' must have a valid mark, hold only an incomplete one or be empty. Throws `error` if the manifest
-/// cannot be read or is invalid. `display_name`: the target's name in errors.
+/// removal. Does nothing unless `name` has a valid mark and all files of its manifest, with their lengths and
+/// checksums, and '.<name>.previous' has a valid mark, holds only an incomplete one or is empty. Throws `error` if the
+/// manifest cannot be read or is invalid. `display_name`: the target's name in errors.
 [[gnu::cold]] void remove_replaced(directory_handle const& parent, std::string const& name, uid_t owner,
                                    std::string const& display_name);
 

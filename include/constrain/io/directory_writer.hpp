@@ -87,8 +87,8 @@ private:
   std::vector<std::string> written_names_; // names of the files in `temporary_directory_`; `discard` removes these
   manifest contents_;
 
-  /// The directory that a save to `path` replaces. Throws `error` for a broken link, unless '.<name>.previous' exists
-  /// beside the missing directory: `recover` may restore the directory.
+  /// The directory that a save to `path` replaces. Throws as `split_path` does, but accepts a broken link if
+  /// '.<name>.previous' exists beside the missing directory: `recover` may restore the directory.
   [[gnu::cold]] static split_path target_of(std::string const& path);
 
   /// The owner of new files in `temporary_directory_`. On a network file system, the owner is not always this process's

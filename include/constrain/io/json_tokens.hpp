@@ -69,7 +69,7 @@ public:
     }
   }
 
-  /// As `string_token`, for a caller that does not need the decoded string. Not inlined, to save compile time.
+  /// Like `string_token`, for a caller that does not need the decoded string. Not inlined, to save compile time.
   [[gnu::noinline]] std::string_view skipped_string_token() {
     return string_token([](std::string_view) {});
   }

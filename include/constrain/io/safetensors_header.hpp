@@ -36,8 +36,9 @@ public:
   using tensor_function = function_ref<void(safetensors_entry const&)>;
   using metadata_function = function_ref<void(std::string_view name, std::string_view value)>;
 
-  /// `start`: the beginning of the header. `source`: the name of the file in errors, except in those of `start`.
-  /// `data_bytes`: size of the data section. `source` and the strings of `start` must outlive this object.
+  /// `start`: the beginning of the header. `source`: the name of the file in errors, except in JSON errors, which name
+  /// the source of `start`. `data_bytes`: size of the data section. `source` and the strings of `start` must outlive
+  /// this object.
   safetensors_header(json_cursor const& start, std::string const& source, std::uint64_t data_bytes)
       : start_(start), source_(source), data_bytes_(data_bytes) {}
 
