@@ -26,10 +26,10 @@ template <class type> constexpr char const* pretty_function() { return __PRETTY_
 } // namespace detail
 
 /// The name of a type as users write it: "mine::lion". g++, clang and nvcc agree on the names of classes, including
-/// classes among template arguments. They do not agree in two cases. g++ writes inline namespaces of users, and clang
-/// omits them; an optimizer or a policy in such a namespace, or with template arguments from one, should have a `name`.
-/// Among template arguments, the compilers spell local classes, fundamental types, pointers and integers differently
-/// (`long unsigned int` or `unsigned long`, `8` or `8u`).
+/// classes among template arguments, except in two cases. g++ writes inline namespaces of users, and clang omits them;
+/// an optimizer or a policy in such a namespace, or with template arguments from one, should have a `name`. Among
+/// template arguments, the compilers spell local classes, fundamental types, pointers and integers differently (`8` or
+/// `8u`, `long unsigned int` or `unsigned long`).
 template <class type> std::string type_name() {
   constexpr std::string_view double_signature = detail::pretty_function<double>(),
                              signature = detail::pretty_function<type>();

@@ -22,8 +22,8 @@ constexpr std::size_t find_invalid_utf8(std::string_view text) {
     if (text.size() - i < length) return i;
     for (std::size_t k = 1; k < length; ++k) {
       auto const byte = static_cast<unsigned char>(text[i + k]);
-      // The lead byte excludes some overlong forms and code points beyond U+10FFFF. Limits on the second byte exclude
-      // the others, and surrogates.
+      // The check of the lead byte excludes some overlong forms and code points beyond U+10FFFF. Limits on the second
+      // byte exclude the others, and surrogates.
       unsigned const low = k > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
       unsigned const high = k > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
       if (byte < low || byte > high) return i;
