@@ -21,8 +21,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// Exception: they are not classes if an op of the loss accepts another number of label values than there are logits in
 /// a row, such as a lookup in a table with more rows, or the cross-entropy of a head of the objective.
 ///
-/// The library's losses divide by the number of valid labels in the first array of labels (`ct::inverse_label_count`).
-/// An integer label is valid unless it is `ignored_label`; a real label is always valid. An op of the loss that reads
+/// The library's losses divide by the number of valid labels in the first label array (`ct::inverse_label_count`). An
+/// integer label is valid unless it is `ignored_label`; a real label is always valid. An op of the loss that reads
 /// labels must add nothing for a row with an ignored label, because `evaluate` and tail::pad pad batches with such
 /// rows. tail::pad is refused if a label is real; if the first labels cannot be ignored, because an op uses them as
 /// indices; or if a path from the logits, or from other labels used as indices, to the loss does not pass through an op

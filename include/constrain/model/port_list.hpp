@@ -67,8 +67,8 @@ template <class model> constexpr port_specs inputs_of(model const& m) {
 }
 
 /// The labels of an objective: its static member `labels`, a list of `port_spec` or a function that returns such a
-/// list. Without this member, the only port is named "labels" and has one class id per row of logits. Any other member
-/// `labels` that is not overloaded gives an empty list, which a task refuses.
+/// list. Without this member, the only port is named "labels" and has one class id per row of logits. Any other data
+/// member or function `labels` that is not overloaded gives an empty list, which a task refuses.
 template <class objective> constexpr port_specs labels_of() {
   if constexpr (requires { requires detail::lists_ports<decltype(objective::labels())>; })
     return detail::copy_ports(objective::labels());

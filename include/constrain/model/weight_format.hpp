@@ -55,8 +55,8 @@ struct weight_format {
   // write in several forms or leave out. Null: there are no such values. A model_type in `normalized` is compared
   // instead of the model_type in `configuration`.
   std::string (*normalize)(io::json const& configuration) = nullptr;
-  // The values that the result of `normalize` must have for this model. Missing keys, nulls and arrays are not
-  // compared.
+  // The values that the result of `normalize` must have for this model. A key is compared only if both objects have a
+  // value that is not null, and the value here is not an array.
   std::string normalized{};
   std::span<other_suffix const> other_suffixes{}; // accepted in files, but not written
   // Copies of other tensors. A copy is loaded only if the tensor that it copies is missing. Refused: a copy that

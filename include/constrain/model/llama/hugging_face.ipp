@@ -25,7 +25,7 @@ namespace detail {
   }
 }
 
-inline constexpr char const* rotary_factor = "rotary factor"; // the key of the normalized form, clear in errors
+inline constexpr char const* rotary_factor = "rotary factor"; // the factor's key in the normalized form; errors show it
 
 /// The object's member `name`, an object; nullopt if it is missing or null. Throws `error` if it has another type.
 [[gnu::cold]] CONSTRAIN_INLINE std::optional<io::json> inner_object(io::json const& object, std::string_view name) {
@@ -34,8 +34,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   return inner;
 }
 
-/// The kind of attention of all layers, such as "full_attention", whose former name is "attention"; "several" if they
-/// differ, "" if the file has no layer_types.
+/// The kind of attention of all layers, such as "full_attention", whose former name is "attention"; "several" if the
+/// layers differ, "" if the file has no layer_types, or an empty list.
 [[gnu::cold]] CONSTRAIN_INLINE std::string_view layer_type_of(io::json const& configuration) {
   std::string_view all;
   if (auto const types = configuration.value("layer_types"))
@@ -55,8 +55,8 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
 /// Writes the model_type, and the members that Transformers reads only for some kinds of model, those about biases and
 /// sliding windows, into the open object of `json`.
 [[gnu::cold]] CONSTRAIN_INLINE void normalize_kind(io::json const& configuration, io::json_writer& json) {
-  // A Mistral is a Llama that may have a sliding window. Only a Qwen's window depends on use_sliding_window; only the
-  // layers of a Qwen from max_window_layers on have the window.
+  // A Mistral is a Llama that may have a sliding window. In a Qwen, the window depends on use_sliding_window, and only
+  // layers from max_window_layers on have it.
   auto const model = configuration.value("model_type");
   std::string_view const kind = model ? model->string() : "";
   bool const is_mistral = kind == "mistral", is_qwen = kind == "qwen2" || kind == "qwen3";
@@ -70,7 +70,7 @@ inline constexpr char const* rotary_factor = "rotary factor"; // the key of the 
   auto const window = configuration.find("sliding_window");
   auto const layer_type = layer_type_of(configuration);
   bool const is_full = is_mistral && layer_type == "full_attention";
-  bool const has_window = (!window || !window->is_null()) && !is_full; // a missing window is 4096
+  bool const has_window = (!window || !window->is_null()) && !is_full; // a missing sliding_window means 4096
   json.member("effective sliding_window", !is_mistral || !has_window ? 0 : window ? window->real() : 4096);
   auto const layers = configuration.value("num_hidden_layers"), first = configuration.value("max_window_layers");
   bool const no_layer_has_it =

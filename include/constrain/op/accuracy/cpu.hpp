@@ -49,7 +49,7 @@ template <> struct kernel<op::correct_predictions_parts, cpu> {
   /// The data that each rank sends for each row.
   struct local_maximum {
     double logit;       // the maximum logit of the rank's classes; 0 if `class_index` is -1
-    double class_index; // the class of this logit; -1: the rank has no class, or all its logits are NaN
+    double class_index; // the class of this logit; -1: all the rank's logits in the row are NaN
   };
 
   template <class stored>

@@ -7,7 +7,7 @@
 
 namespace constrain::inline CONSTRAIN_VARIANT {
 
-// The index of the largest logit of the block's row; of equal logits, the first. NaN counts as smaller than every
+// The index of the maximum logit of the block's row; of equal maxima, the first. NaN counts as smaller than every
 // number. The number of classes if all logits are NaN. All threads of the block must take part, and every thread gets
 // the result. The number of classes must fit an int.
 template <int n, class stored> static __device__ int block_argmax(loss_rows<n, stored> const& rows) {
@@ -20,7 +20,7 @@ template <int n, class stored> static __device__ int block_argmax(loss_rows<n, s
     for (int j = 0; j < count; ++j) best = x[j] > best ? x[j] : best;
   });
   best = block_reduction<accumulate>{shared}.max(best);
-  // Of equal logits, the first is the argmax: its negated index is the largest.
+  // Of equal maxima, the first is the argmax: it has the maximum negated index.
   int negated_index = -static_cast<int>(rows.classes);
   rows.for_each_pack([&]<int count>(std::int64_t i, accumulate const(&x)[count]) {
     CT_UNROLL

@@ -276,7 +276,8 @@ constexpr value self_attention(value q, value k, value v, value mask, attention_
 
 /// `self_attention` of queries, keys and values that one matmul has computed. For each token, qkv [sequences, tokens,
 /// (heads + 2 * key_value_heads) * head width] holds the queries, then the keys, then the values. If key_value_heads is
-/// 0, the width of qkv is three times the width of the queries. Also refused: a qkv of a different width.
+/// 0, the width of qkv is three times the width of the queries. Also refused: a qkv whose width does not fit the
+/// options.
 constexpr value self_attention(value qkv, attention_options options, int line = __builtin_LINE()) {
   auto const [q, k, v] = detail::split_qkv(qkv, options, line);
   return self_attention(q, k, v, options, line);

@@ -71,8 +71,8 @@ public:
     }
     return token > distance ? token - distance : 0;
   }
-  /// The token after the last token that reaches `token`. With documents, a binary search, because `first` never
-  /// decreases from one token to the next.
+  /// The token after the last token that reaches `token`. With documents, a binary search finds it, because `first`
+  /// never decreases from one token to the next.
   CT_HOST_DEVICE index end(index token) const {
     index high = masks.tokens - token > masks.reach ? token + masks.reach + 1 : masks.tokens;
     if (!has_documents()) return high;

@@ -16,7 +16,7 @@ struct concatenate {
   };
   static constexpr char const* name = "concatenate";
   static constexpr bool any_gradient_type = true;
-  static constexpr bool promotes_types = true; // mixed precision stores a matrix and a vector in different types
+  static constexpr bool promotes_types = true; // in mixed precision, the inputs can have different types
   static constexpr unsigned strided_inputs = (1u << node::maximum_inputs) - 1;
   static constexpr unsigned strided_outputs = 0b1;
 
@@ -61,10 +61,10 @@ struct concatenate {
 } // namespace op
 
 /// Joins one to eight values along `dimension` (0: the outermost), in order, like torch.cat. If possible, the op that
-/// computes a value writes the value directly into the result, without a copy. Where mixed precision stores the values
-/// in several types, they are cast to the widest. Throws `error` if there is no value. Refused: more than eight values;
-/// values whose types differ, or whose shapes differ outside `dimension`; a dimension that the values do not have; and
-/// values that hold integers, such as token ids.
+/// computes a value writes the value directly into the result, without a copy. If the values have different types in
+/// mixed precision, they are cast to the widest of these types. Throws `error` if there is no value. Refused: more than
+/// eight values; values whose types differ, or whose shapes differ outside `dimension`; a dimension that the values do
+/// not have; and values that hold integers, such as token ids.
 constexpr value concatenate(std::initializer_list<value> values, int dimension, int line = __builtin_LINE()) {
   // Without a value, there is no program to refuse.
   if (values.size() == 0) throw error("ct::concatenate: there are no values; pass at least one");

@@ -77,7 +77,7 @@ public:
       : c_(c), x_(x), shared_(shared), chunks_(c.head_width), sequence_(static_cast<int>(blockIdx.x) / heads()),
         head_(static_cast<int>(blockIdx.x) % heads()), row_(static_cast<int>(threadIdx.x / 32) * warp_rows),
         mask_(c.masks.template for_sequence<supports_documents>(sequence_)),
-        // With a causal mask, the last queries and the first keys take the longest, so their blocks start first.
+        // With a causal mask, the last queries and first keys usually take the longest, so their blocks start first.
         first_(static_cast<int>(of_keys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * tiling::rows),
         any_range_(compute_range(false)),
         common_range_(compute_range(true)), inner_{source(of_keys ? x.q : x.k), source(of_keys ? x.dy : x.v)} {}
@@ -336,9 +336,9 @@ private:
 } // namespace detail
 
 // Computes the gradients of flash attention (Dao 2023, algorithm 2), without atomic additions: each block adds up all
-// contributions to its results. With `of_keys`, they are dk and dv of a tile of keys, summed over the query heads that
-// share them, in the order of these heads. Otherwise, they are dq of a tile of queries, and -sum(dy y) of each of these
-// queries, which the kernel with `of_keys` reads.
+// contributions to its results. With `of_keys`, the results are dk and dv of a tile of keys, summed over the query
+// heads that share these keys, in the order of the heads. Otherwise, the results are dq of a tile of queries, and
+// -sum(dy y) of each of these queries, which the kernel with `of_keys` reads.
 template <bool of_keys, class stored, class accumulate, int width>
 static __global__ void __launch_bounds__(detail::flash_threads, 2)
     flash_gradient_kernel(detail::flash_call<accumulate> c, detail::flash_gradient_operands<stored, accumulate> x) {

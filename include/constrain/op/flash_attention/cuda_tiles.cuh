@@ -15,8 +15,8 @@ namespace constrain::inline CONSTRAIN_VARIANT::detail {
 inline constexpr int flash_threads = 128; // threads of a block
 inline constexpr double log2_of_e = 1.4426950408889634;
 
-/// The largest number of columns of a tile; a row then has 256 bytes. With this number, the tiles of a block fit into
-/// 48 KiB of shared memory, which every device offers to a block.
+/// The maximum number of columns of a tile: a row of so many columns has 256 bytes. With this number, the tiles of a
+/// block fit into 48 KiB of shared memory, which every device offers to a block.
 template <class stored> inline constexpr int flash_widest = 256 / static_cast<int>(sizeof(stored));
 
 /// The tiles of a block, whose results have `width` columns.
@@ -104,7 +104,7 @@ template <int width, bool single> struct flash_chunks {
   __device__ int result_column() const { return result_chunk * width; }
 };
 
-/// Calls `f(element, line, column)` for the elements of a strip whose query does not attend to their key. The rows
+/// Calls `f(element, line, column)` for each of a strip's elements whose query does not attend to its key. The rows
 /// begin with token `row`, the columns with token `column`. `of_keys`: whether the rows are keys and the columns
 /// queries, or the reverse.
 template <bool of_keys, class real, int rows, int columns, bool documents, class function>

@@ -10,15 +10,15 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// The softmax of a strip's rows, whose scores arrive in tiles (Milakov & Gimelshein 2018). The scores are not yet
-/// scaled. Exponentials are relative to one reference per row. The reference moves to the row's largest score so far
-/// only if that score exceeds the reference, after scaling, by more than `rescale_threshold`, so most tiles do not
+/// scaled. Exponentials are relative to one reference per row. The reference moves to the row's maximum score so far
+/// only if this maximum exceeds the reference, after scaling, by more than `rescale_threshold`, so most tiles do not
 /// rescale the sums (the conditional rescaling of FlashAttention-4, Zadouri et al. 2026).
 template <class real, int rows> struct online_softmax {
   static constexpr int lines = rows / 8; // rows of which a lane holds scores
   // The initial reference. It and its product with `scale` are finite, so that the exponential of a score of -infinity
   // is 0, not NaN, even if all scores so far are -infinity.
   static constexpr real lowest = std::numeric_limits<real>::lowest() / 2;
-  static constexpr real rescale_threshold = 8; // exponent of 2; 2^8 is far below the largest fp16 value
+  static constexpr real rescale_threshold = 8; // exponent of 2; 2^8 is far below the largest finite fp16 value
 
   real scale;            // multiplies scores, which become exponents of 2
   real reference[lines]; // one per row of this lane

@@ -49,10 +49,10 @@ template <int n, int packs_per_lane, class accumulate> struct held_sums {
   }
 };
 
-/// The least number of blocks that a multiprocessor must hold at the same time, for __launch_bounds__: 2 for 16-bit
-/// types and at most 24 elements, otherwise 1. `elements`: elements of a row per lane. With 2 blocks, a thread has 128
-/// registers. In 16-bit types, 24 elements each of dy, x and dresidual take 36 registers, and the fp32 sums of dweight
-/// and dbias for 24 columns take 48, together 84; with 32 elements, they take 112.
+/// The minimum number of blocks per multiprocessor, for __launch_bounds__: 2 for 16-bit types and at most 24 elements,
+/// otherwise 1. `elements`: elements of a row per lane. With 2 blocks, a thread has 128 registers. In 16-bit types, 24
+/// elements each of dy, x and dresidual take 36 registers, and the fp32 sums of dweight and dbias for 24 columns take
+/// 48, together 84; with 32 elements, they take 112.
 template <class stored> constexpr int held_gradient_blocks(int elements) {
   return sizeof(stored) < 4 && elements <= 24 ? 2 : 1;
 }

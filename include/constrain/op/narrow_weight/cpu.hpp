@@ -13,7 +13,8 @@ template <> struct kernel<op::round_stochastically, cpu> {
     round(stochastic_rounding(cpu{}, c, x, norm_and_scale, y));
   }
 
-  /// Calls `body(i)` for all draws i, with the same results as a loop, but faster.
+  /// Rounds the elements of all draws, with the same results as a loop that calls `body(i)` for each draw i, but
+  /// faster.
   static void round(round_stochastically_elements const& body) {
     if (body.norm_and_scale[1] == 0) return;
     constexpr std::int64_t lanes = random_lanes::draws, chunk = 2048; // a chunk has 16384 elements

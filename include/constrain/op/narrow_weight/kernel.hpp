@@ -10,8 +10,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 
 /// Rounds x to one of the two nearest bf16 values: away from zero with probability f / 2^16, otherwise toward zero.
 /// Here f is the integer in the lower 16 bits of x, which bf16 drops. The lower 16 bits of `random` must be uniform
-/// random bits; the other bits are ignored. Finite values stay finite: above the largest bf16 magnitude, x is always
-/// rounded toward zero. Infinity stays infinity, and NaN stays NaN.
+/// random bits; the other bits are ignored. Finite values stay finite: if the magnitude of x is above the largest
+/// finite bf16 value, x is rounded toward zero. Infinity stays infinity, and NaN stays NaN.
 CT_HOST_DEVICE inline bfloat16 round_stochastically(float x, std::uint32_t random) {
   auto const bits = __builtin_bit_cast(std::uint32_t, x);
   constexpr std::uint32_t exponent = 0x7F800000u;

@@ -7,8 +7,8 @@
 namespace constrain::inline CONSTRAIN_VARIANT::op {
 
 /// Rounds each element x of an updated weight (fp32) to one of its two bf16 neighbors, below and above. The probability
-/// of rounding up is (x - below) / (above - below), so the expected value is x (unless its magnitude exceeds the
-/// largest bf16 value), and small updates are not lost on average (Zamirai et al. 2021, "Revisiting BFloat16
+/// of rounding up is (x - below) / (above - below), so the expected value is x (unless the magnitude of x exceeds the
+/// largest finite bf16 value), and small updates are not lost on average (Zamirai et al. 2021, "Revisiting BFloat16
 /// Training"). An x that is a bf16 value keeps its value. The random bits depend only on the seed, the optimizer step,
 /// the parameter, the iteration of the enclosing loops and the index of the element in the full tensor or, if a tensor
 /// group divides the parameter, in the concatenation of the ranks' ranges. Inputs: the weight and norm_and_scale [2]

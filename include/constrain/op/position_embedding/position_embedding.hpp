@@ -27,7 +27,7 @@ struct position_embedding_gradient {
 /// y[b, t, :] = x[b, t, :] + table[t, :]: x [sequences, tokens, width], table [context, width] -> the shape of x.
 struct position_embedding {
   static constexpr char const* name = "position_embedding";
-  static constexpr bool promotes_types = true; // mixed precision stores a matrix and a vector in different types
+  static constexpr bool promotes_types = true; // in mixed precision, x and the table can have different types
   static constexpr unsigned in_place = 0b1;
 
   /// Refused: an x with more tokens than the table has rows. `expected`: the number of rows. `got`: the number of

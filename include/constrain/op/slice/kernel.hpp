@@ -127,8 +127,8 @@ template <class stored> struct add_slice_elements {
   }
 };
 
-/// Adds element i of dy, the slice, to element map.in_full(i) of dx, the full tensor, for i in [0, count). `map` as for
-/// `copy_padded`.
+/// Adds element i of dy, the slice, to element map.in_full(i) of dx, the full tensor, for i in [0, count). `map`: as
+/// for `copy_padded`.
 template <class device, class stored>
 void add_slice(device, call const& c, slice_map const& map, std::int64_t count, stored* dx, stored const* dy) {
   for_elements(device{}, c, count, add_slice_elements<stored>{dy, dx, map});

@@ -8,7 +8,7 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 namespace detail {
 
 /// Updates all elements of a parameter, and calls `after(i)` after the update of element i; does nothing if the scale
-/// is 0, because the gradient norm is not finite.
+/// is 0, which means that the gradient norm is not finite.
 template <class optimizer, class stored, class function, class... states>
 void update_elements(bool decays, tensor<stored const> gradient, tensor<double const> norm_and_scale,
                      tensor<std::uint8_t const> hyper, tensor<stored> weight, function const& after, states... state) {

@@ -294,7 +294,7 @@ private:
     return {out_, out_.append(info_of<op::concatenate>, n).outputs[0]};
   }
 
-  /// The state's name in the program's name pool. States of different parameters that have the same name share it.
+  /// The state's name in the program's name pool, where all states with the same name share one entry.
   constexpr name_ref name_of_state(std::string_view name) {
     auto& program = out_.program;
     for (int v = program.values.size() - 1; v >= 0; --v)
