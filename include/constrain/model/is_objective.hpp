@@ -32,8 +32,8 @@ namespace constrain::inline CONSTRAIN_VARIANT {
 /// to the loss, for example with real targets, the result depends on the size of the micro-batch.
 ///
 /// An objective whose labels are the next tokens has the following member. If the model's only input is tokens, and the
-/// only labels are one class per token, the trainer then accepts `ct::labels::shift`, and refuses valid labels that all
-/// equal the inputs, if two adjacent tokens with valid labels differ:
+/// only labels are one integer per token, the trainer then accepts `ct::labels::shift`, and refuses valid labels that
+/// all equal the inputs, if two adjacent tokens with valid labels differ:
 ///
 ///     static constexpr bool labels_are_next_tokens = true;
 ///

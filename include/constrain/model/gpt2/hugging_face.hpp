@@ -42,7 +42,7 @@ template <> struct weight_format_of<gpt2> {
   static constexpr std::string_view required_keys[] = {"n_layer", "n_head", "n_embd", "vocab_size", "n_positions"};
 
   /// Keys whose values are compared only in the form that `normalize` returns. n_inner, which follows from n_embd, is
-  /// listed so that errors name n_embd.
+  /// listed so that errors name n_embd if both differ.
   static constexpr std::string_view normalized_keys[] = {"n_layer",     "n_head",  "n_embd",
                                                          "n_positions", "n_inner", "activation_function"};
 
