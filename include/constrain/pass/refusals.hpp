@@ -185,10 +185,10 @@ template <diagnosis d> struct limit_is_too_small {
 
 /// The step fits into the limit of checkpoint::budget, but another program of the trainer does not.
 template <diagnosis d> struct limit_is_too_small_without_gradients {
-  static_assert(
-      d.ok(), "checkpoint::budget: the step fits into the limit, `expected`, but the trainer needs `got` bytes more "
-              "for evaluate, predict, generate or casts, where recomputation saves no memory; write a larger limit, or "
-              "lower micro_batch::evaluation_sequences or micro_batch::sequences");
+  static_assert(d.ok(),
+                "checkpoint::budget: the step fits into the limit, `expected`, but the trainer needs `got` bytes more "
+                "for evaluate, predict, generate or the casts of kept copies, where recomputation saves no memory; "
+                "write a larger limit, or lower micro_batch::evaluation_sequences or micro_batch::sequences");
 };
 
 } // namespace constrain::refusals

@@ -72,7 +72,7 @@ struct entries : port_facts<task_, step_passes<detail::step_source<task_, policy
 
   /// Arena offset at which the values that persist between runs end.
   static constexpr std::int64_t persistent_end = step::where.persistent_end;
-  // The largest arena offset at which an entry other than `step` ends.
+  // The largest arena offset at which an entry other than `step`, or `casts`, ends.
   static constexpr std::int64_t other_peak = detail::largest(evaluate::where.end, predict::where.end,
                                                              generate::where.end, keeps_copies ? casts::where.end : 0);
   /// Arena offset at which the buffers of all entries end.

@@ -134,7 +134,7 @@ struct attention {
   template <diagnosis d> struct fewer_heads_than_ranks {
     static_assert(d.ok(), "parallel::tensor: an operation, `op`, has `got` heads, fewer than the `expected` ranks, so "
                           "it needs its input in the layout `needed`, but the ranks hold it in the layout `held`; "
-                          "choose a number of ranks that divides the number of heads and that of key-value heads");
+                          "choose a number of ranks that divides the numbers of heads and of key-value heads");
   };
 
   static constexpr inferred infer(operand_types const& in, options const& o) {
