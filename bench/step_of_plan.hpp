@@ -38,6 +38,7 @@ public:
         1.0 / static_cast<double>(entry::value.nth(constrain::port_kind::label, 0).view.elements);
     arena.write(entry::value.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
     parameters_.samples = task::sequences;
+    if constexpr (entries::keeps_copies) runner_.template run<typename entries::casts>(parameters_);
   }
 
   template <class hooks = no_hooks> void run(hooks&& h = {}) {

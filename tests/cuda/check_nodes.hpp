@@ -210,6 +210,9 @@ template <class task, class... policies> void check_nodes(std::map<std::string, 
   step_parameters parameters;
   parameters.seed = 11;
   parameters.samples = task::sequences;
+  if constexpr (entries::keeps_copies)
+    runner.template run<typename entries::casts>(
+        parameters, repeat_on_cpu<typename entries::casts>{arena, entries::scratch, parameters, mirror, seen});
   for (int step = 0; step < 2; ++step) {
     auto const& plan = entries::step::value;
     parameters.step = parameters.updates = step;

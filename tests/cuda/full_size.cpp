@@ -21,6 +21,7 @@ template <class trainer> void calls_are_legal() {
   {
     ct::runner<target, true> runner(trainer::memory.peak, entries::scratch);
     ct::step_parameters parameters;
+    if constexpr (entries::keeps_copies) runner.template run<typename entries::casts>(parameters);
     auto const launches = on_host::all_launches();
     runner.template run<typename entries::step>(parameters);
     CHECK(on_host::all_launches() - launches == trainer::kernel_launches);

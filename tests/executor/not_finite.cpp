@@ -72,6 +72,8 @@ public:
     arena.write(plan.inverse_label_count.offset, &inverse_label_count, sizeof inverse_label_count);
     ct::step_parameters parameters;
     parameters.samples = 2;
+    if constexpr (entries::keeps_copies)
+      ct::execute(ct::view_of<typename entries::casts, ct::cpu>(), arena.data(), parameters, ct::no_hooks());
     auto const view = ct::view_of<typename entries::step, ct::cpu>();
     outcome o;
     spoiling_hooks hooks{plan.operands, -1, output, value};

@@ -155,7 +155,7 @@ public:
   static std::int64_t stored_bytes(value_info const& info) {
     auto const bytes = info.shape.elements() * size_of(info.type);
     // Instances of these touch, the others begin on a line of their own.
-    bool const dense = info.role == role::gradient || info.role == role::input || info.role == role::compute_copy;
+    bool const dense = info.role == role::gradient || info.role == role::input || is_compute_copy(info.role);
     return dense ? bytes : (bytes + 63) / 64 * 64;
   }
 
