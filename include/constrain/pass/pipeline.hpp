@@ -9,11 +9,10 @@
 #include "constrain/pass/fuse.hpp"
 #include "constrain/pass/in_place.hpp"
 #include "constrain/pass/join_slices.hpp"
-#include "constrain/pass/keep_copies.hpp"
+#include "constrain/pass/keep_and_partition.hpp"
 #include "constrain/pass/mixed_precision.hpp"
 #include "constrain/pass/own_pass.hpp"
 #include "constrain/pass/pad_rows.hpp"
-#include "constrain/pass/partition.hpp"
 #include "constrain/pass/planned.hpp"
 #include "constrain/pass/recompute.hpp"
 #include "constrain/pass/refusals.hpp"
@@ -85,34 +84,33 @@ template <class passes> constexpr decltype(auto) before_keeping() {
 template <class passes, pass_name predecessor>
 inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_order>::template follow<predecessor>;
 
-/// Whether the entry program keeps its compute copies. The step decides for all entries (`entries::keeps_copies`). A
-/// policy's pass that follows `sharded` could insert a change of a parameter after the write of its copy, so with such
-/// a pass, no copies are kept.
-template <class passes> constexpr bool keeps_copies() {
+/// Whether the policies let an entry program keep compute copies. The step decides for all entries
+/// (`entries::keeps_copies`). A policy's pass that follows `sharded` could insert a change of a parameter after the
+/// write of its copy, so with such a pass, no copies are kept.
+template <class passes> constexpr bool may_keep_copies() {
   constexpr auto const& precision = passes::set::precision::value;
-  if constexpr (!precision.masters || precision.master == precision.compute) return false;
-  else if constexpr (has_policy_pass<passes, pass_name::sharded>) return false;
-  else if constexpr (requires { passes::updated; }) return can_keep_copies(before_keeping<passes>());
-  else if constexpr (requires { requires passes::set::keeps_copies; }) return can_keep_copies(before_keeping<passes>());
+  if (!precision.masters || precision.master == precision.compute) return false;
+  if constexpr (has_policy_pass<passes, pass_name::sharded>) return false;
+  else return requires {
+      passes::updated;
+    }
+  || requires { requires passes::set::keeps_copies; };
+}
+/// Whether the entry program keeps its compute copies.
+template <class passes>
+inline constexpr bool keeps_copies = [] {
+  if constexpr (may_keep_copies<passes>()) return can_keep_copies(before_keeping<passes>());
   else return false;
-}
-
-/// Whether updates themselves write the compute copies of their parameters. On a CUDA device, they do not, because one
-/// launch updates all parameters, with and without copies. With ZeRO's stages 1 and 2, an update works on one rank's
-/// shard of a parameter, but every rank holds the full copy.
-constexpr bool updates_write_copies(slot_of::parallelism const& parallelism, bool is_cuda) {
-  return !is_cuda && (parallelism.shards == 1 || parallelism.stage == 3);
-}
+}();
 
 /// The program `before_keeping`, with kept compute copies.
 template <class passes>
-inline constexpr program kept_program = keep_copies(before_keeping<passes>(),
-                                                    updates_write_copies(passes::set::parallelism::value,
-                                                                         passes::set::device::value.is_cuda));
+inline constexpr program kept_program = keep_copies_for(before_keeping<passes>(), passes::set::parallelism::value,
+                                                        passes::set::device::value.is_cuda);
 
 /// The program before it is partitioned over ranks.
 template <class passes> constexpr decltype(auto) before_partition() {
-  if constexpr (keeps_copies<passes>()) return (kept_program<passes>);
+  if constexpr (keeps_copies<passes>) return (kept_program<passes>);
   else return before_keeping<passes>();
 }
 
@@ -239,9 +237,10 @@ template <class source, node_set dropped> struct passes_with_dropped : passes_to
   static constexpr program fused =
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, passes_with_dropped>());
   /// Whether compute copies keep their bytes between runs.
-  static constexpr bool keeps_copies = detail::keeps_copies<passes_with_dropped>();
+  static constexpr bool keeps_copies = detail::keeps_copies<passes_with_dropped>;
   static constexpr program sharded =
-      partition(detail::before_partition<passes_with_dropped>(), set::parallelism::value);
+      detail::keep_and_partition(detail::before_keeping<passes_with_dropped>(), keeps_copies, set::parallelism::value,
+                                 set::device::value.is_cuda, set::parallelism::value);
   /// The program before values share bytes.
   static constexpr decltype(auto) before_sharing() {
     return detail::before_sharing<passes_with_dropped, set::parallelism::value.distributed>();
@@ -319,8 +318,9 @@ template <class source> struct forward_passes {
       fuse(before_fusion(), set::fusion::value, detail::missing_for_fusion<source, forward_passes>());
   /// Whether the pass `partition` changes the program.
   static constexpr bool is_partitioned = detail::without_gradients(set::parallelism::value).distributed;
-  static constexpr program sharded =
-      partition(detail::before_partition<forward_passes>(), detail::without_gradients(set::parallelism::value));
+  static constexpr program sharded = detail::keep_and_partition(
+      detail::before_keeping<forward_passes>(), detail::may_keep_copies<forward_passes>(), set::parallelism::value,
+      set::device::value.is_cuda, detail::without_gradients(set::parallelism::value));
   /// The program before values share bytes.
   static constexpr decltype(auto) before_sharing() { return detail::before_sharing<forward_passes, is_partitioned>(); }
   static constexpr program final = detail::share_bytes(before_sharing(), set::device::value.is_cuda);
@@ -334,7 +334,7 @@ template <class source> struct forward_passes {
     if constexpr (set::parallelism::value.tensor > 1) f("divided", divided());
     report_policy_passes<set, pass_name::cast>(f, cast);
     report_policy_passes<set, pass_name::fused>(f, fused);
-    if constexpr (detail::keeps_copies<forward_passes>()) f("copies kept", detail::before_partition<forward_passes>());
+    if constexpr (detail::keeps_copies<forward_passes>) f("copies kept", detail::before_partition<forward_passes>());
     report_policy_passes<set, pass_name::sharded>(f, sharded);
     f("coalesced", coalesce(before_sharing())), f("in place", final);
   }

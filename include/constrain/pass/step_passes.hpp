@@ -64,9 +64,9 @@ template <class source> struct step_passes : passes_with_dropped<source, detail:
 
 namespace detail {
 
-/// The program `casts_of_kept_copies(p)` after the passes that follow `keep_copies`.
+/// The casts of the copies that `keep_copies` keeps in `p`, after the passes that follow `keep_copies`.
 constexpr program final_casts(program const& p, slot_of::parallelism const& parallelism, bool is_cuda) {
-  return share_bytes(partition(casts_of_kept_copies(p), parallelism), is_cuda);
+  return share_bytes(partition(casts_of_kept_copies(keep_copies_for(p, parallelism, is_cuda)), parallelism), is_cuda);
 }
 
 } // namespace detail
@@ -75,7 +75,7 @@ constexpr program final_casts(program const& p, slot_of::parallelism const& para
 template <class step> struct casts_passes {
   using set = typename step::set;
   static constexpr program final =
-      detail::final_casts(detail::before_partition<step>(), set::parallelism::value, set::device::value.is_cuda);
+      detail::final_casts(detail::before_keeping<step>(), set::parallelism::value, set::device::value.is_cuda);
 };
 
 } // namespace constrain
