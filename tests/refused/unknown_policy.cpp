@@ -1,4 +1,4 @@
-// refused: a template argument is not a policy; write each policy as a separate argument: precision
+// refused: a template argument is not a policy; write each policy as a separate argument, for example precision
 // shows: composition<float>
 #include <constrain/constrain.hpp>
 namespace ct = constrain;
