@@ -28,7 +28,7 @@ struct fails_after_the_update {
   static constexpr slot value{.runs = true};
   static constexpr auto after = pass_name::updated;
   static constexpr program pass(program const& p, slot const&) {
-    auto out = without_nodes(p);
+    builder out;
     out.program = p;
     out.call<failing>({p.result("clip_coefficient")});
     return out.program;
@@ -41,7 +41,7 @@ struct rewrites_weights {
   static constexpr slot value{.runs = true};
   static constexpr auto after = pass_name::updated;
   static constexpr program pass(program const& p, slot const&) {
-    auto out = without_nodes(p);
+    builder out;
     out.program = p;
     ref const norm_and_scale = p.result("clip_coefficient");
     for (int v = 0; v < p.values.size(); ++v)

@@ -14,9 +14,9 @@ namespace detail {
 class copy_writers {
 public:
   constexpr explicit copy_writers(program const& p) : p_(p), loops_(p) {
-    for (int v = 0; v < p.values.size(); ++v) first_[v] = last_[v] = last_reference_[v] = -1;
+    for (int v = 0; v < p.values.size(); ++v) first_[v] = last_[v] = last_read_[v] = -1;
     for (int i = 0; i < p.nodes.size(); ++i) {
-      for (auto const& input : p.nodes[i].inputs) last_reference_[input.value] = i;
+      for (auto const& input : p.nodes[i].inputs) last_read_[input.value] = i;
       for (auto const& output : p.nodes[i].outputs) record(root_of(p, output).value, i);
     }
   }
@@ -43,8 +43,8 @@ public:
     int const i = last_write(v);
     if (i < 0 || p_.nodes[i].kind != node_kind::call || loops_.parent[i] != nest::root) return false;
     auto const& n = p_.nodes[i];
-    return n.op->has_copying_form && n.outputs[0] == ref{p_.values[v].belongs_to, at::current} &&
-           last_reference_[v] < i && n.outputs.size() < node::maximum_outputs;
+    return n.op->has_copying_form && n.outputs[0] == ref{p_.values[v].belongs_to, at::current} && last_read_[v] < i &&
+           n.outputs.size() < node::maximum_outputs;
   }
 
 private:
@@ -56,7 +56,7 @@ private:
   program const& p_;
   nest loops_;
   int first_[program::maximum_values]{}, last_[program::maximum_values]{}; // nodes that write the value; -1: none
-  int last_reference_[program::maximum_values]{};                          // the last node that reads it; -1: none
+  int last_read_[program::maximum_values]{};                               // the last node that reads it; -1: none
 };
 
 } // namespace detail

@@ -71,10 +71,15 @@ template <class passes>
 inline constexpr program summed_program =
     sum_parts_together(with_policy_passes<typename passes::set, pass_name::fused, passes::fused>());
 
+/// Whether `passes` are those of a step program.
+template <class passes> concept of_step = requires { passes::updated; };
+/// Whether `passes` are those of another entry, in a trainer whose step keeps compute copies.
+template <class passes> concept of_keeping_trainer = requires { requires passes::set::keeps_copies; };
+
 /// The program before compute copies are kept. With precision::tf32 on a CUDA device, GEMMs round their operands
-/// themselves. Only the passes of the step program have the member `updated`.
+/// themselves.
 template <class passes> constexpr decltype(auto) before_keeping() {
-  if constexpr (passes::set::device::value.is_cuda && requires { passes::updated; }) return (summed_program<passes>);
+  if constexpr (passes::set::device::value.is_cuda && of_step<passes>) return (summed_program<passes>);
   else if constexpr (passes::set::precision::value.tf32 && !passes::set::device::value.is_cuda)
     return (rounded_program<passes>);
   else return with_policy_passes<typename passes::set, pass_name::fused, passes::fused>();
@@ -90,11 +95,7 @@ inline constexpr bool has_policy_pass = own_passes<typename passes::set::in_orde
 template <class passes> constexpr bool may_keep_copies() {
   constexpr auto const& precision = passes::set::precision::value;
   if (!precision.masters || precision.master == precision.compute) return false;
-  if constexpr (has_policy_pass<passes, pass_name::sharded>) return false;
-  else return requires {
-      passes::updated;
-    }
-  || requires { requires passes::set::keeps_copies; };
+  return !has_policy_pass<passes, pass_name::sharded> && (of_step<passes> || of_keeping_trainer<passes>);
 }
 /// Whether the entry program keeps its compute copies.
 template <class passes>

@@ -146,7 +146,8 @@ using own_plan =
 /// itself if `step_program` keeps no compute copies.
 template <class step_program, class step> struct plan_of_casts_or_step { using type = step; };
 template <class step_program, class step>
-requires step_program::keeps_copies struct plan_of_casts_or_step<step_program, step> {
+  requires(step_program::keeps_copies)
+struct plan_of_casts_or_step<step_program, step> {
   using type = planned<casts_passes<step_program>, void, typename step_program::set::target>;
 };
 template <class step_program, class step>
